@@ -1,9 +1,9 @@
 // The IP router of the Click paper, with four ports.
 //
-// After figure 8 of Kohler, Morris, Chen, Jannotti and Kaashoek, "The Click modular router", ACM
+// From figure 8 of Kohler, Morris, Chen, Jannotti and Kaashoek, "The Click modular router", ACM
 // Transactions on Computer Systems 18(3), 2000. It answers ARP and pings, routes by the longest
 // prefix, processes IP options, decrements the TTL, fragments, and sends the ICMP errors and
-// redirects that RFC 1812 asks of a router.
+// redirects that RFC 1812 requires of a router.
 //
 //     10.0.0.0/24 -- eth0 .1 +--------+ .1 eth2 -- 10.0.2.0/24
 //                            | router |
@@ -12,7 +12,7 @@
 // In the lab, without privileges:   millrace run examples/ip-router.click --lab
 // On the machine's own interfaces:  sudo millrace run examples/ip-router.click
 //
-// On real interfaces, take the kernel's addresses off eth0 to eth3, or the kernel answers too.
+// On real interfaces, remove the kernel's addresses from eth0 to eth3, or the kernel answers too.
 
 AddressInfo(
     eth0 10.0.0.1/24 02:00:0a:00:00:01,
@@ -24,10 +24,10 @@ AddressInfo(
 // One port of the router, with a colour of its own.
 //
 // Input: IP packets to send to this network, each with its next hop in the destination annotation.
-// Output: IP packets to route. They came from this network, or are the errors that sending raised.
+// Output: IP packets to route: packets from this network, and ICMP errors about packets to it.
 elementclass Port { $device, $color |
-    // Arriving. The router's Ethernet addresses are its own, not those of the interfaces: the
-    // interface hears everything, and HostEtherFilter keeps what is for us.
+    // Receiving. The router has its own Ethernet addresses, not those of the interfaces: the interface
+    // is in promiscuous mode, and HostEtherFilter keeps the packets for this router.
     FromDevice($device, PROMISC true)
         -> HostEtherFilter($device)
         -> arrived :: Classifier(
@@ -48,8 +48,8 @@ elementclass Port { $device, $color |
         -> output;
     arrived [3] -> Discard;
 
-    // Leaving. A packet of this port's own colour goes back to where it came from: its sender could
-    // have reached the next hop directly, and is told so.
+    // Transmitting. A packet with this port's own colour goes back to the network that it came from:
+    // its sender could have reached the next hop directly, and gets a redirect.
     input -> DropBroadcasts -> returns :: CheckPaint($color);
     returns [0] -> twice :: Tee;
     twice [1] -> ICMPError($device, redirect, host) -> output;
@@ -69,7 +69,7 @@ elementclass Port { $device, $color |
 }
 
 // 0 to 3: the ports. 4: the router itself. 5: broadcasts and multicasts, which are not routed.
-// 6: everywhere else.
+// 6: all other destinations.
 route :: RadixIPLookup(
     10.0.0.0/24 0, 10.0.0.1/32 4, 10.0.0.0/32 5, 10.0.0.255/32 5,
     10.0.1.0/24 1, 10.0.1.1/32 4, 10.0.1.0/32 5, 10.0.1.255/32 5,
@@ -84,7 +84,7 @@ route [1] -> eth1 :: Port(eth1, 2) -> route;
 route [2] -> eth2 :: Port(eth2, 3) -> route;
 route [3] -> eth3 :: Port(eth3, 4) -> route;
 
-// The router is a host too: it answers pings, and tells traceroute that nobody listens.
+// The router is a host too: it answers pings, and traceroute's UDP packets with port unreachable.
 route [4] -> ping :: ICMPPingResponder -> route;
 ping [1] -> closed :: IPClassifier(udp, -);
 closed [0] -> ICMPError(eth0, unreachable, port) -> route;

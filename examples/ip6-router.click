@@ -2,8 +2,8 @@
 //
 //     2001:db8::/64 -- eth0 ::1 [ router ] ::1 eth1 -- 2001:db8:1::/64
 //
-// Neighbours are not looked for: give the hosts' Ethernet addresses as HOST0 and HOST1, and tell the
-// hosts the router's (ip -6 neighbour add 2001:db8::1 lladdr 02:00:0a:00:00:01 dev ...).
+// There is no neighbour discovery: give the hosts' Ethernet addresses as HOST0 and HOST1, and set the
+// router's on the hosts (ip -6 neighbour add 2001:db8::1 lladdr 02:00:0a:00:00:01 dev ...).
 //
 // In the lab, without privileges:   millrace run examples/ip6-router.click --lab
 // On the machine's own interfaces:  sudo millrace run examples/ip6-router.click
@@ -18,9 +18,9 @@ AddressInfo(
     eth1 2001:db8:1::1/64 02:00:0a:00:01:01
 );
 
-// Input: IPv6 packets to send. Output: IPv6 packets that arrived and may travel on.
+// Input: IPv6 packets to send. Output: IPv6 packets that arrived and may be forwarded.
 elementclass Port { $device, $host |
-    // What comes from a link-local address stays on its link (RFC 4291, 2.5.6).
+    // Packets from a link-local address stay on their link (RFC 4291, 2.5.6).
     FromDevice($device, PROMISC true)
         -> HostEtherFilter($device)
         -> arrived :: Classifier(12/86dd 22/fe80%ffc0, 12/86dd, -);

@@ -1,9 +1,9 @@
-// The least that routes: two networks, ARP, one lookup, one hop less.
+// A minimal IP router: two networks, ARP, one route lookup, TTL decrement.
 //
 //     10.0.0.0/24 -- eth0 .1 [ router ] .1 eth1 -- 10.0.1.0/24
 //
-// Packets that cannot be routed are dropped without a word; see ip-router.click for a router that
-// answers as RFC 1812 asks.
+// Packets that cannot be routed are dropped silently; see ip-router.click for a router that sends the
+// ICMP errors of RFC 1812.
 //
 // In the lab, without privileges:   millrace run examples/minimal-router.click --lab
 // On the machine's own interfaces:  sudo millrace run examples/minimal-router.click

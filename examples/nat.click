@@ -4,7 +4,7 @@
 //     10.0.1.0/24 -- eth1 .1 [            ]
 //
 // TCP, UDP, pings and active FTP from inside work, and so do the ICMP errors about them. Connections
-// from outside get no further.
+// from outside are dropped.
 //
 // In the lab, without privileges:   millrace run examples/nat.click --lab
 // On the machine's own interfaces:  sudo millrace run examples/nat.click
@@ -32,7 +32,7 @@ elementclass Port { $device |
     input -> DropBroadcasts -> DecIPTTL -> arp;
 }
 
-// Outside is where neither network inside is.
+// Everything else is outside.
 inside :: RadixIPLookup(10.0.0.0/24 0, 10.0.1.0/24 1, 0.0.0.0/0 2);
 inside [0] -> eth0 :: Port(eth0) -> inside;
 inside [1] -> eth1 :: Port(eth1) -> inside;

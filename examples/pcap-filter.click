@@ -1,10 +1,10 @@
-// Copies from one capture file to another the packets that a filter lets through, with their
-// timestamps. The filter is written as for tcpdump.
+// Copies the packets that match a filter from one capture file to another, with their timestamps. The
+// filter uses tcpdump's syntax.
 //
 //     millrace run examples/pcap-filter.click IN=all.pcap OUT=web.pcap FILTER="tcp port 80"
 //
-// Broken IP headers and other protocols than IPv4 are left out; `read passed.count` and
-// `read refused.count` tell how many went where.
+// Packets with invalid IP headers and protocols other than IPv4 are dropped; `read passed.count` and
+// `read refused.count` return the numbers of matching and other packets.
 
 define($IN in.pcap, $OUT out.pcap, $FILTER "icmp or udp port 53");
 

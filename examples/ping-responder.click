@@ -1,7 +1,7 @@
-// A host in a dozen lines: it answers ARP requests for its address, and pings.
+// A host in a dozen lines: it answers pings, and ARP requests for its address.
 //
 // In the lab, without privileges:   millrace run examples/ping-responder.click --lab
-// On one of the machine's own interfaces, which should have no address of its own:
+// On one of the machine's interfaces, which should have no kernel address:
 //     sudo millrace run examples/ping-responder.click DEV=eth1
 
 define($DEV eth0);

@@ -1,11 +1,11 @@
-// Sends UDP packets at a steady rate through a gateway, whose Ethernet address ARP finds.
+// Sends UDP packets at a constant rate through a gateway, and resolves its Ethernet address with ARP.
 //
 // In the lab, without privileges:
 //     millrace run examples/traffic-generator.click --lab
 // On one of the machine's own interfaces:
 //     sudo millrace run examples/traffic-generator.click DEV=eth1 RATE=100000 GATEWAY=10.0.0.1
 //
-// The frames are 60 bytes long, 64 with the checksum that the hardware adds: the shortest there are.
+// The frames are 60 bytes long, 64 with the checksum that the hardware adds: the minimum length.
 
 define($DEV eth0, $RATE 1000, $LIMIT 5000, $GATEWAY 10.0.0.1);
 

@@ -1,5 +1,6 @@
-// Packets of one batch that go different ways: to the first two networks past one set of patterns, to the third one past
-// another. Both matchers run over the whole batch; threads of packets with the other predicate return at once.
+// Packets of one batch that take different branches: packets to the first two networks are searched for one set
+// of patterns, packets to the third for another. Both matchers run over the whole batch; GPU threads of packets
+// with the other predicate return at once.
 //
 //     millrace run examples/gpu/diverging.click --lab
 require(library network.click);

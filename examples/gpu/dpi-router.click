@@ -1,5 +1,5 @@
-// A router that looks into payloads: routes and patterns in one section, with no copy in between. What matches is told, and
-// goes its way all the same.
+// A router with deep packet inspection: routes and patterns in one section, with no copy in between. Packets that
+// match are reported and still forwarded.
 //
 //     millrace run examples/gpu/dpi-router.click --lab
 require(library network.click);

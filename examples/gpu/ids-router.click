@@ -1,5 +1,5 @@
-// A router with a firewall and an intrusion detection: rules, routes and patterns in one section. What the rules deny is dropped
-// there; what matches a pattern is told and goes its way.
+// A router with a firewall and intrusion detection: rules, routes and patterns in one section. Packets that the rules
+// deny are dropped there; packets that match a pattern are reported and still forwarded.
 //
 //     millrace run examples/gpu/ids-router.click --lab
 require(library network.click);

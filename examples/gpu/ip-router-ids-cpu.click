@@ -10,10 +10,10 @@ AddressInfo(
 // One port of the router, with a colour of its own.
 //
 // Input: IP packets to send to this network, each with its next hop in the destination annotation.
-// Output: IP packets to route. They came from this network, or are the errors that sending raised.
+// Output: IP packets to route: packets from this network, and ICMP errors about packets to it.
 elementclass Port { $device, $color |
-    // Arriving. The router's Ethernet addresses are its own, not those of the interfaces: the
-    // interface hears everything, and HostEtherFilter keeps what is for us.
+    // Receiving. The router has its own Ethernet addresses, not those of the interfaces: the interface
+    // is in promiscuous mode, and HostEtherFilter keeps the packets for this router.
     FromDevice($device, PROMISC true)
         -> HostEtherFilter($device)
         -> arrived :: Classifier(
@@ -34,8 +34,8 @@ elementclass Port { $device, $color |
         -> output;
     arrived [3] -> Discard;
 
-    // Leaving. A packet of this port's own colour goes back to where it came from: its sender could
-    // have reached the next hop directly, and is told so.
+    // Transmitting. A packet with this port's own colour goes back to the network that it came from:
+    // its sender could have reached the next hop directly, and gets a redirect.
     input -> DropBroadcasts -> returns :: CheckPaint($color);
     returns [0] -> twice :: Tee;
     twice [1] -> ICMPError($device, redirect, host) -> output;
@@ -54,7 +54,7 @@ elementclass Port { $device, $color |
     fits [1] -> ICMPError($device, unreachable, needfrag, PMTU 1500) -> output;
 }
 
-// Everything that is to be routed is looked through first.
+// The patterns are searched in all packets before routing.
 forward :: IDSMatcher(FILE examples/gpu/attacks.rules, LOG true)
     -> route :: RadixIPLookup(
     10.0.0.0/24 0, 10.0.0.1/32 4, 10.0.0.0/32 5, 10.0.0.255/32 5,
@@ -71,7 +71,7 @@ route [1] -> eth1 :: Port(eth1, 2) -> forward;
 route [2] -> eth2 :: Port(eth2, 3) -> forward;
 route [3] -> eth3 :: Port(eth3, 4) -> forward;
 
-// The router is a host too: it answers pings, and tells traceroute that nobody listens.
+// The router is a host too: it answers pings, and traceroute's UDP packets with port unreachable.
 route [4] -> ping :: ICMPPingResponder -> forward;
 ping [1] -> closed :: IPClassifier(udp, -);
 closed [0] -> ICMPError(eth0, unreachable, port) -> forward;

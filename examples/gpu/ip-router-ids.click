@@ -1,5 +1,5 @@
-// The IP router of ../ip-router.click with an intrusion detection: the route lookup and the patterns in one section. Alerts are
-// predicates, and packets are sent their ways by them and by their routes after the Debatcher.
+// The IP router of ../ip-router.click with intrusion detection: the route lookup and the patterns in one section. Alerts
+// are predicates. After the Debatcher, packets are dispatched by alerts and by routes.
 //
 //     millrace run examples/gpu/ip-router-ids.click --lab
 
@@ -13,10 +13,10 @@ AddressInfo(
 // One port of the router, with a colour of its own.
 //
 // Input: IP packets to send to this network, each with its next hop in the destination annotation.
-// Output: IP packets to route. They came from this network, or are the errors that sending raised.
+// Output: IP packets to route: packets from this network, and ICMP errors about packets to it.
 elementclass Port { $device, $color |
-    // Arriving. The router's Ethernet addresses are its own, not those of the interfaces: the
-    // interface hears everything, and HostEtherFilter keeps what is for us.
+    // Receiving. The router has its own Ethernet addresses, not those of the interfaces: the interface
+    // is in promiscuous mode, and HostEtherFilter keeps the packets for this router.
     FromDevice($device, PROMISC true)
         -> HostEtherFilter($device)
         -> arrived :: Classifier(
@@ -37,8 +37,8 @@ elementclass Port { $device, $color |
         -> output;
     arrived [3] -> Discard;
 
-    // Leaving. A packet of this port's own colour goes back to where it came from: its sender could
-    // have reached the next hop directly, and is told so.
+    // Transmitting. A packet with this port's own colour goes back to the network that it came from:
+    // its sender could have reached the next hop directly, and gets a redirect.
     input -> DropBroadcasts -> returns :: CheckPaint($color);
     returns [0] -> twice :: Tee;
     twice [1] -> ICMPError($device, redirect, host) -> output;
@@ -57,9 +57,10 @@ elementclass Port { $device, $color |
     fits [1] -> ICMPError($device, unreachable, needfrag, PMTU 1500) -> output;
 }
 
-// Everything that is to be routed, from ports and from the router itself.
+// All packets to route, from ports and from the router itself.
 //
-// Routes 0 to 3: the ports. 4: the router itself. 5: broadcasts and multicasts, which are not routed. 6: everywhere else.
+// Routes 0 to 3: the ports. 4: the router itself. 5: broadcasts and multicasts, which are not routed. 6: all other
+// destinations.
 forward :: Null
     -> Batcher(CAPACITY 1024, TIMEOUT 50us)
     -> Balancer
@@ -88,7 +89,7 @@ leave [1] -> eth1 :: Port(eth1, 2) -> forward;
 leave [2] -> eth2 :: Port(eth2, 3) -> forward;
 leave [3] -> eth3 :: Port(eth3, 4) -> forward;
 
-// The router is a host too: it answers pings, and tells traceroute that nobody listens.
+// The router is a host too: it answers pings, and traceroute's UDP packets with port unreachable.
 leave [4] -> ping :: ICMPPingResponder -> forward;
 ping [1] -> closed :: IPClassifier(udp, -);
 closed [0] -> ICMPError(eth0, unreachable, port) -> forward;

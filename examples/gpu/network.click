@@ -9,8 +9,8 @@ AddressInfo(
     eth2 10.0.2.1/24 02:00:0a:00:02:01
 );
 
-// Output: frames with good IP packets that arrived, marked, their destination noted.
-// Input: frames with IP packets to send; they get Ethernet headers of their own.
+// Output: received frames with valid IP packets, with header marks and the destination annotation set.
+// Input: frames with IP packets to send; they get new Ethernet headers.
 elementclass Port { $device |
     wire :: Queue(4096) -> ToDevice($device);
     arp :: ARPQuerier($device) -> wire;

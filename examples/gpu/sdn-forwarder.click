@@ -1,8 +1,8 @@
-// An SDN forwarder: rules over seven fields say by which port each packet leaves; a GPU looks them up, a batch at a time.
+// An SDN forwarder: rules over seven fields choose the port of each packet; a GPU looks them up, a batch at a time.
 //
 //     millrace run examples/gpu/sdn-forwarder.click --lab
 //
-// Without a GPU the host backend runs the same kernels on the CPU. sdn-forwarder-cpu.click does without a section.
+// Without a GPU the host backend runs the same kernels on the CPU. sdn-forwarder-cpu.click has no GPU section.
 require(library network.click);
 
 forward :: Null

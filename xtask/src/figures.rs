@@ -59,7 +59,7 @@ fn text(budget: &Value) -> Option<String> {
         }
     }
     let mut text = format!(
-        "Instructions a packet, by callgrind, of the profile `{profile}` by {compiler}:\n\n\
+        "Instructions per packet, counted by callgrind, for the profile `{profile}` and {compiler}:\n\n\
          | configuration | bursts of 32 | with AVX2 | bursts of 256 | with AVX2 |\n|---|---|---|---|---|\n"
     );
     for (configuration, counts) in rows {
@@ -78,7 +78,7 @@ fn text(budget: &Value) -> Option<String> {
     };
     let risen: String = loops.iter().filter_map(risen).collect();
     if !risen.is_empty() {
-        text.push_str("\nLoops that take more than they did:\n\n| loop | before | now | why |\n|---|---|---|---|\n");
+        text.push_str("\nLoops that need more instructions than before:\n\n| loop | before | now | why |\n|---|---|---|---|\n");
         text.push_str(&risen);
     }
     Some(text)
@@ -127,13 +127,13 @@ mod tests {
             },
         });
         let expected = "\
-Instructions a packet, by callgrind, of the profile `dist` by rustc 1.2.3:
+Instructions per packet, counted by callgrind, for the profile `dist` and rustc 1.2.3:
 
 | configuration | bursts of 32 | with AVX2 | bursts of 256 | with AVX2 |
 |---|---|---|---|---|
 | full router | 111 | | 100 | 90 |
 
-Loops that take more than they did:
+Loops that need more instructions than before:
 
 | loop | before | now | why |
 |---|---|---|---|

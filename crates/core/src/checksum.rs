@@ -1,8 +1,8 @@
-//! The Internet checksum (RFC 1071), whole, with pseudo-headers, and updated in place (RFC 1624).
+//! The Internet checksum (RFC 1071): complete, with pseudo-headers, and updated in place (RFC 1624).
 //!
-//! Words are added in the machine's byte order, eight bytes at a time with the carries kept; the sum is
-//! turned into network order once, at the end (RFC 1071, 2(B)). 1,460 bytes take 500 instructions and 46 ns on
-//! a Sapphire Rapids, 20 bytes whose number the compiler knows about 15 instructions.
+//! Words are added in the machine's byte order, eight bytes at a time, with carries kept. The sum is
+//! converted to network order once, at the end (RFC 1071, 2(B)). On a Sapphire Rapids 1,460 bytes take 500
+//! instructions and 46 ns; 20 bytes, if the compiler knows the length, take about 15 instructions.
 
 use std::net::{Ipv4Addr, Ipv6Addr};
 
@@ -12,13 +12,14 @@ pub fn checksum(bytes: &[u8]) -> u16 {
     Sum::of(bytes).finish()
 }
 
-/// Whether `bytes`, checksum field included, sum up right.
+/// Checks that `bytes`, checksum field included, have a correct sum.
 #[inline]
 pub fn verify(bytes: &[u8]) -> bool {
     Sum::of(bytes).is_right()
 }
 
-/// Whether the 20 bytes of an IPv4 header without options sum up right: as [`verify`], in fewer instructions.
+/// Checks the sum of the 20 bytes of an IPv4 header without options: like [`verify`], with fewer
+/// instructions.
 #[inline(always)]
 pub fn verify_header(header: &[u8; 20]) -> bool {
     let (words, _) = header.as_chunks::<4>();
@@ -46,7 +47,7 @@ pub fn update_u32(checksum: u16, old: u32, new: u32) -> u16 {
     !fold(sum)
 }
 
-/// A sum under way.
+/// A sum in progress.
 ///
 /// ```
 /// use millrace_core::checksum::{Sum, checksum};
@@ -150,7 +151,7 @@ impl Sum {
         }
     }
 
-    /// Whether the sum over data with its checksum is right.
+    /// Returns whether the sum over data including its checksum is correct.
     #[inline]
     pub fn is_right(self) -> bool {
         fold(self.0) == 0xffff

@@ -1,11 +1,11 @@
-//! The time that a router lives in.
+//! A router's time.
 
 use std::sync::atomic::{AtomicI64, Ordering::Relaxed};
 use std::time::Instant;
 
 use crate::time::Timestamp;
 
-/// A clock: the machine's, or a virtual one that moves only when told.
+/// A clock: the machine's, or a virtual one that moves only on request.
 #[derive(Debug)]
 pub enum Clock {
     /// Wall-clock time at the start plus monotonic time since: it never jumps back.
@@ -49,7 +49,7 @@ impl Clock {
         matches!(self, Self::Virtual(_))
     }
 
-    /// Moves virtual time forward to `to`; the machine's clock takes no orders.
+    /// Moves virtual time forward to `to`. Has no effect on the machine's clock.
     pub fn advance(&self, to: Timestamp) {
         if let Self::Virtual(nanos) = self {
             nanos.fetch_max(to.as_nanos(), Relaxed);

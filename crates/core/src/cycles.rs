@@ -1,6 +1,6 @@
 //! The processor's time stamp counter.
 
-/// Cycles of the time stamp counter since some start; nanoseconds where there is none.
+/// Cycles of the time stamp counter since an arbitrary start; nanoseconds on machines without one.
 #[inline]
 pub fn now() -> u64 {
     #[cfg(target_arch = "x86_64")]
@@ -20,8 +20,8 @@ pub fn now() -> u64 {
     }
 }
 
-/// Whether cycles are all of one length, also when the processor rests or changes its frequency, so that time
-/// can be told by them (Intel's manual, volume 3B, 19.17.1, "Invariant TSC").
+/// Returns whether all cycles have the same length, even when the processor is idle or changes its frequency,
+/// so that they can measure time (Intel's manual, volume 3B, 19.17.1, "Invariant TSC").
 pub fn are_steady() -> bool {
     #[cfg(all(target_arch = "x86_64", not(miri)))]
     {

@@ -13,7 +13,7 @@ macro_rules! reasons {
             /// Every reason, in the order of their discriminants.
             pub const ALL: &[Reason] = &[$(Reason::$name,)+];
 
-            /// How many reasons there are.
+            /// The number of reasons.
             pub const COUNT: usize = Self::ALL.len();
 
             /// The reason as reports print it.
@@ -27,9 +27,9 @@ macro_rules! reasons {
 }
 
 reasons! {
-    /// The configuration throws the packet away: Discard, Idle, a filter's deny, an unused output.
+    /// The configuration drops the packet: Discard, Idle, a filter's deny, an unused output.
     Discarded = "discarded",
-    /// A pattern or rule refused it.
+    /// A pattern or rule rejected it.
     Filtered = "filtered",
     /// No pattern or rule matched it.
     NoMatch = "no match",
@@ -43,23 +43,23 @@ reasons! {
     BadLength = "bad length",
     /// A checksum is wrong.
     BadChecksum = "bad checksum",
-    /// A source address that must not be one.
+    /// Its source address is not valid as a source.
     BadSource = "bad source address",
     /// A field or option that the protocol forbids.
     BadProtocol = "bad protocol field",
     /// An IP option is malformed.
     BadOption = "bad option",
-    /// It is a fragment, where only a whole datagram will do.
+    /// It is a fragment, and the element needs a whole datagram.
     Fragment = "fragment",
-    /// The time to live ran out.
+    /// Its time to live expired.
     TtlExpired = "ttl expired",
     /// No route to the destination.
     NoRoute = "no route",
-    /// It is too big for the way and must not be fragmented.
+    /// It is larger than the MTU and must not be fragmented.
     TooBig = "too big",
     /// A queue was full.
     QueueFull = "queue full",
-    /// The device took no more.
+    /// The device accepted no more packets.
     TransmitFull = "transmit full",
     /// The device reported an error.
     DeviceError = "device error",
@@ -67,9 +67,9 @@ reasons! {
     Unresolved = "unresolved address",
     /// It was meant for another host.
     OtherHost = "other host",
-    /// It answers nothing that was asked.
+    /// It answers no request.
     Unexpected = "unexpected",
-    /// A rate or other limit.
+    /// It exceeded a rate or another limit.
     Limited = "limited",
     /// The arena has no free packet.
     NoBuffer = "no buffer",
@@ -83,13 +83,13 @@ reasons! {
     Expired = "expired",
     /// Its authentication tag is wrong.
     NotAuthentic = "not authentic",
-    /// It was seen before, and is not taken twice.
+    /// It was received before.
     Replayed = "replayed",
     /// The output port is not connected.
     Unconnected = "port not connected",
-    /// The program stopped while the packet was on its way.
+    /// The program stopped while the packet was in the graph.
     Stopped = "stopped",
-    /// An element let go of it without a word.
+    /// An element neither forwarded nor dropped it: a bug in the element.
     Unclaimed = "unclaimed",
 }
 

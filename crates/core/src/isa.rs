@@ -1,13 +1,13 @@
-//! Clones of hot loops, one for each level of the processor's instruction set.
+//! Versions of hot loops, one for each level of the processor's instruction set.
 //!
-//! The program is compiled for every x86-64 processor. A loop over the packets of a batch, or over an
-//! array of addresses, gains by what most processors have beyond that: wider vectors, gathers, loads that
-//! swap bytes. [`run`] compiles the closure that it gets once for each [`Level`], and runs the clone that
-//! fits the processor at hand.
+//! The program is compiled for every x86-64 processor. A loop over the packets of a batch, or over an array
+//! of addresses, gains from features that most processors have beyond that: wider vectors, gathers,
+//! byte-swapping loads. [`run`] compiles its closure once for each [`Level`], and runs the version that fits
+//! the processor.
 
 use std::sync::atomic::{AtomicU8, Ordering::Relaxed};
 
-/// What the processor has, each level all of those before it.
+/// A level of the processor's instruction set. Each level includes all lower ones.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 #[repr(u8)]
 pub enum Level {
@@ -48,16 +48,16 @@ impl Level {
     }
 }
 
-/// The environment variable that lowers the level: `baseline`, `avx2` or `avx512`. Figures that shall be the
-/// same on every machine (instruction counts) need one.
+/// The environment variable that lowers the level: `baseline`, `avx2` or `avx512`. Use it for figures that
+/// must be the same on every machine, such as instruction counts.
 pub const VARIABLE: &str = "MILLRACE_ISA";
 
 static LEVEL: AtomicU8 = AtomicU8::new(0);
 
-/// The level that [`VARIABLE`] asks for; `None` when it is not set, or empty.
+/// The level that [`VARIABLE`] requests; `None` when it is not set, or empty.
 ///
 /// # Errors
-/// There is no level of this name.
+/// There is no level with this name.
 pub fn asked() -> Result<Option<Level>, UnknownLevel> {
     let Some(name) = std::env::var_os(VARIABLE).filter(|name| !name.is_empty()) else {
         return Ok(None);
@@ -66,13 +66,13 @@ pub fn asked() -> Result<Option<Level>, UnknownLevel> {
     level.map(|(level, _)| Some(*level)).ok_or_else(|| UnknownLevel(name.display().to_string()))
 }
 
-/// [`VARIABLE`] asks for a level that there is not.
+/// [`VARIABLE`] requests a level that does not exist.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 #[error("{VARIABLE}: there is no ‘{0}’, but baseline, avx2 and avx512")]
 pub struct UnknownLevel(String);
 
-/// The level that [`run`] uses: the processor's, or a lower one that [`VARIABLE`] asks for. A name
-/// that there is not counts as none; programs ask [`asked`] first.
+/// The level that [`run`] uses: the processor's, or a lower one that [`VARIABLE`] requests. An unknown name
+/// is ignored; programs check [`asked`] first.
 #[inline(always)]
 pub fn level() -> Level {
     match LEVEL.load(Relaxed) {
@@ -93,7 +93,7 @@ fn look() -> Level {
 
 /// Runs `f`, compiled for the processor's [`level`].
 ///
-/// What is to profit must be inlined into `f`, and `f` itself must be `#[inline(always)]`:
+/// Code that should profit must be inlined into `f`, and `f` itself must be `#[inline(always)]`:
 /// `isa::run(#[inline(always)] || batch.for_each(...))`.
 #[inline(always)]
 #[allow(unsafe_code)]

@@ -1,7 +1,7 @@
 //! The engine of Millrace: packets, batches, elements, the graph and the threads that run it.
 //!
-//! Read [`element`] to write an element, [`engine`] to see how packets travel, [`router`] to see
-//! how a configuration becomes something that runs.
+//! Read [`element`] to write an element, [`engine`] to see how packets travel, and [`router`] to see how a
+//! configuration becomes a running router.
 
 pub mod args;
 pub mod checksum;

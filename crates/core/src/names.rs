@@ -1,12 +1,12 @@
-//! Names that stand for addresses, ports and other numbers in arguments.
+//! Names for addresses, ports and other numbers in arguments.
 //!
-//! A name that an AddressInfo or PortInfo element defines is known in the compound element where
-//! that element stands, and in the compounds within. Names of network devices stand for the
-//! addresses of the devices when nothing else has their name.
+//! A name that an AddressInfo or PortInfo element defines is known in that element's compound element, and in
+//! the compound elements inside it. Names of network devices stand for the addresses of the devices, unless
+//! another definition has the same name.
 //!
-//! A suffix makes clear which address is meant, for one name can have one of each kind: `NAME:ip`,
-//! `NAME:ipnet`, `NAME:ip6`, `NAME:ip6net`, `NAME:eth`; `NAME:bcast` is the broadcast address of
-//! its IPv4 network and `NAME:gw` a device's gateway.
+//! One name can have an address of each kind. A suffix selects one: `NAME:ip`, `NAME:ipnet`, `NAME:ip6`,
+//! `NAME:ip6net`, `NAME:eth`; `NAME:bcast` is the broadcast address of its IPv4 network and `NAME:gw` a
+//! device's gateway.
 
 use std::collections::HashMap;
 use std::net::{Ipv4Addr, Ipv6Addr};
@@ -20,12 +20,12 @@ mod services;
 
 pub use define::{address_info, port_info};
 
-/// The built-in name of a number, the first in alphabetical order.
+/// The built-in name of a number; if there are several, the first in alphabetical order.
 pub fn name_of(kind: NumberKind, number: u32) -> Option<&'static str> {
     builtin::name(kind, number)
 }
 
-/// Answers for the addresses of network devices.
+/// Looks up the addresses of network devices.
 pub trait DeviceAddresses {
     /// The Ethernet address of a device.
     fn ether(&self, device: &str) -> Option<EtherAddress>;
@@ -46,10 +46,10 @@ pub trait DeviceAddresses {
     }
 }
 
-/// The names of one configuration, each known in one compound and the compounds within.
+/// The names of one configuration, each known in one compound element and those inside it.
 #[derive(Clone, Debug, Default)]
 pub struct NameTable {
-    /// By full name: the prefix of the compound, then the name.
+    /// By full name: the prefix of the compound element, then the name.
     addresses: HashMap<String, Addresses>,
     numbers: HashMap<(NumberKind, String), u32>,
 }
@@ -69,11 +69,11 @@ pub struct Addresses {
     pub ipv6_prefix: Option<Ipv6Prefix>,
 }
 
-/// What a name for a number counts.
+/// What kind of number a name stands for.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub enum NumberKind {
-    /// IP protocol number (0 to 255), or [`TCP_OR_UDP`], [`TRANSPORT`] and [`PAYLOAD`], which mean
-    /// something to classifiers.
+    /// IP protocol number (0 to 255), or [`TCP_OR_UDP`], [`TRANSPORT`] and [`PAYLOAD`], which classifiers
+    /// use.
     IpProtocol,
     /// Port of the transport protocol with this number.
     Port(u8),
@@ -89,26 +89,26 @@ pub enum NumberKind {
 pub const TCP_OR_UDP: u32 = 256;
 /// The number of the name `transp`: TCP, UDP, or another protocol with ports.
 pub const TRANSPORT: u32 = 257;
-/// The number of the name `payload`: what follows the transport header.
+/// The number of the name `payload`: the bytes after the transport header.
 pub const PAYLOAD: u32 = 258;
 
 const TCP: u8 = 6;
 const UDP: u8 = 17;
 
 impl NameTable {
-    /// A table with the built-in names alone.
+    /// A table with only the built-in names.
     pub fn new() -> Self {
         Self::default()
     }
 
-    /// Adds addresses to those of a name in the compound with this prefix (`outer/` or nothing).
-    /// New ones replace old ones of their kind.
+    /// Adds addresses to those of a name in the compound element with this prefix (`outer/` or empty). New
+    /// addresses replace old ones of the same kind.
     pub fn define(&mut self, prefix: &str, name: &str, new: Addresses) {
         let entry = self.addresses.entry(format!("{prefix}{name}")).or_default();
         *entry = new.or(*entry);
     }
 
-    /// Takes in all names of another table, which replace those it has.
+    /// Adds all names of another table, which replace existing ones.
     pub fn extend(&mut self, other: Self) {
         for (name, addresses) in other.addresses {
             self.define("", &name, addresses);
@@ -116,13 +116,13 @@ impl NameTable {
         self.numbers.extend(other.numbers);
     }
 
-    /// Gives a number a name in the compound with this prefix.
+    /// Gives a number a name in the compound element with this prefix.
     pub fn define_number(&mut self, kind: NumberKind, prefix: &str, name: &str, number: u32) {
         self.numbers.insert((kind, format!("{prefix}{name}")), number);
     }
 
-    /// What a name stands for in the compound with this prefix: the innermost definition that has
-    /// what `pick` asks for.
+    /// What a name stands for in the compound element with this prefix: the innermost definition that has the
+    /// kind of address that `pick` selects.
     pub fn address<T>(
         &self,
         prefix: &str,
@@ -133,8 +133,8 @@ impl NameTable {
         enclosing(prefix).find_map(found)
     }
 
-    /// The number that a name stands for in the compound with this prefix; built-in names
-    /// count last, and after them the names of services(5) and protocols(5) on this machine.
+    /// The number that a name stands for in the compound element with this prefix. Built-in names come after
+    /// the defined ones, and last come the names in this machine's services(5) and protocols(5).
     pub fn number(&self, kind: NumberKind, prefix: &str, name: &str) -> Option<u32> {
         let found = |prefix: &str| self.numbers.get(&(kind, format!("{prefix}{name}"))).copied();
         enclosing(prefix)
@@ -144,7 +144,7 @@ impl NameTable {
     }
 }
 
-/// What the names of addresses mean; texts that are addresses themselves are not looked at here.
+/// The meaning of names of addresses. Does not handle texts that are addresses themselves.
 impl Scope<'_> {
     /// The Ethernet address that `NAME` or `NAME:eth` stands for.
     pub fn ether_named(&self, text: &str) -> Option<EtherAddress> {
@@ -197,7 +197,7 @@ impl Scope<'_> {
     }
 }
 
-/// The name before the suffix, `None` when there is a suffix that is none of these (in any case).
+/// The name before the suffix, `None` when there is a suffix that is not in the list (in any case).
 fn strip_suffix<'t>(text: &'t str, suffixes: &[&str]) -> Option<&'t str> {
     match text.rsplit_once(':') {
         None => Some(text),

@@ -1,4 +1,4 @@
-//! Addresses of networks: Ethernet addresses, IPv4 and IPv6 prefixes.
+//! Network addresses: Ethernet addresses, IPv4 and IPv6 prefixes.
 
 use std::fmt;
 use std::net::{Ipv4Addr, Ipv6Addr};
@@ -6,7 +6,7 @@ use std::str::FromStr;
 
 use zerocopy::{FromBytes, Immutable, IntoBytes, KnownLayout, Unaligned};
 
-/// The text is not an address of the wanted kind.
+/// The text is not an address of the required kind.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
 #[error("not {0}")]
 pub struct AddressError(pub(crate) &'static str);
@@ -35,27 +35,27 @@ impl EtherAddress {
     /// `FF-FF-FF-FF-FF-FF`, the address of every station.
     pub const BROADCAST: Self = Self([0xff; 6]);
 
-    /// True of the all-zero address, which no station has.
+    /// True for the all-zero address, which no station has.
     pub fn is_zero(self) -> bool {
         self.0 == [0; 6]
     }
 
-    /// True of group (multicast) addresses, the broadcast address among them.
+    /// True for group (multicast) addresses, including the broadcast address.
     pub fn is_group(self) -> bool {
         self.0[0] & 1 != 0
     }
 
-    /// True of the broadcast address.
+    /// True for the broadcast address.
     pub fn is_broadcast(self) -> bool {
         self == Self::BROADCAST
     }
 
-    /// True of addresses that an administrator, not the maker of the card, gave out.
+    /// True for addresses assigned by an administrator, not by the maker of the card.
     pub fn is_local(self) -> bool {
         self.0[0] & 2 != 0
     }
 
-    /// The group address that the IPv4 multicast group `group` is sent to (RFC 1112, 6.4).
+    /// The Ethernet group address for the IPv4 multicast group `group` (RFC 1112, 6.4).
     pub fn of_ipv4_group(group: Ipv4Addr) -> Self {
         let [_, b, c, d] = group.octets();
         Self([0x01, 0x00, 0x5e, b & 0x7f, c, d])
@@ -66,7 +66,7 @@ impl EtherAddress {
         self.0
     }
 
-    /// The usual notation of other tools, `00:11:22:AA:BB:CC`.
+    /// The notation of most other tools, `00:11:22:AA:BB:CC`.
     pub fn with_colons(self) -> String {
         self.to_string().replace('-', ":")
     }
@@ -78,7 +78,7 @@ impl From<[u8; 6]> for EtherAddress {
     }
 }
 
-/// As Click prints it: upper-case digits, joined with `-`.
+/// In Click's format: upper-case digits, joined with `-`.
 impl fmt::Display for EtherAddress {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         let [a, b, c, d, e, g] = self.0;
@@ -86,7 +86,7 @@ impl fmt::Display for EtherAddress {
     }
 }
 
-/// Six groups of one or two hexadecimal digits, joined all with `:` or all with `-`.
+/// Six groups of one or two hexadecimal digits, all joined with `:` or all with `-`.
 impl FromStr for EtherAddress {
     type Err = AddressError;
 
@@ -106,11 +106,10 @@ impl FromStr for EtherAddress {
     }
 }
 
-/// An IPv4 address with a network mask, as written: bits of the address outside of the mask are
-/// kept, for `10.0.0.1/24` names a host and its network at once.
+/// An IPv4 address with a network mask, as written: bits of the address outside the mask are kept, because
+/// `10.0.0.1/24` names both a host and its network.
 ///
-/// Masks need not be prefixes: `10.0.0.1/255.0.255.0` is one that Click allows.
-/// See [`length`](Self::length).
+/// Masks need not be prefixes: Click also allows `10.0.0.1/255.0.255.0`. See [`length`](Self::length).
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord)]
 pub struct Ipv4Prefix {
     address: Ipv4Addr,
@@ -174,12 +173,12 @@ impl Ipv4Prefix {
         (mask.count_ones() == ones).then_some(ones as u8)
     }
 
-    /// True when the address lies in this network.
+    /// True when the address is in this network.
     pub fn contains(self, address: Ipv4Addr) -> bool {
         address & self.mask == self.network()
     }
 
-    /// True when every address of `other` lies in this network.
+    /// True when every address of `other` is in this network.
     pub fn covers(self, other: Self) -> bool {
         other.mask & self.mask == self.mask && self.contains(other.address)
     }
@@ -195,8 +194,8 @@ impl fmt::Display for Ipv4Prefix {
     }
 }
 
-/// `ADDRESS/LENGTH` or `ADDRESS/MASK`; trailing bytes of the address that the mask does not reach
-/// may be left out (`10/8`).
+/// `ADDRESS/LENGTH` or `ADDRESS/MASK`; trailing bytes of the address that the mask does not cover are
+/// optional (`10/8`).
 impl FromStr for Ipv4Prefix {
     type Err = AddressError;
 
@@ -210,7 +209,7 @@ impl FromStr for Ipv4Prefix {
 }
 
 impl Ipv4Prefix {
-    /// This prefix unless its mask reaches past the `bytes` bytes that were given of its address.
+    /// This prefix, unless its mask extends past the `bytes` given bytes of its address.
     pub(crate) fn given_by(self, bytes: u8) -> Option<Self> {
         let given = Self::mask_of(bytes.saturating_mul(8))?;
         (self.mask & given == self.mask).then_some(self)
@@ -300,12 +299,12 @@ impl Ipv6Prefix {
         Self { address: self.network(), ..self }
     }
 
-    /// True when the address lies in this network.
+    /// True when the address is in this network.
     pub fn contains(self, address: Ipv6Addr) -> bool {
         address & self.mask() == self.network()
     }
 
-    /// True when every address of `other` lies in this network.
+    /// True when every address of `other` is in this network.
     pub fn covers(self, other: Self) -> bool {
         self.length <= other.length && self.contains(other.address)
     }

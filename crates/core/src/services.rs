@@ -1,4 +1,4 @@
-//! What the program gives to elements beside the graph: devices, standard output.
+//! What the program provides to elements in addition to the graph: devices, standard output.
 
 use std::any::{Any, TypeId};
 use std::collections::HashMap;
@@ -12,8 +12,8 @@ pub struct DeviceBook(pub Box<dyn DeviceAddresses + Send + Sync>);
 /// Replaces the configuration of the running router.
 type Replace = dyn Fn(&str) -> Result<(), String> + Send + Sync;
 
-/// A service: replaces the configuration of the running router by the one in this text. The error
-/// is what is wrong with it, line by line.
+/// A service: replaces the configuration of the running router with this text. The error describes the
+/// problems, line by line.
 pub struct HotConfig(pub Box<Replace>);
 
 /// Services by type.
@@ -23,7 +23,7 @@ pub struct Services {
 }
 
 impl Services {
-    /// Adds a service, in place of the one of this type.
+    /// Adds a service; it replaces the one with the same type.
     pub fn insert<T: Any + Send + Sync>(&mut self, service: T) {
         self.map.insert(TypeId::of::<T>(), Arc::new(service));
     }

@@ -1,4 +1,4 @@
-//! Counters that one thread writes and every thread may read.
+//! Counters that one thread writes and every thread can read.
 
 use std::sync::OnceLock;
 use std::sync::atomic::{AtomicU64, Ordering::Relaxed};
@@ -11,8 +11,8 @@ pub const MAX_THREADS: usize = 64;
 
 /// A counter with one writer at a time and any number of readers.
 ///
-/// An addition is a plain load and store, no locked instruction: let only one thread add to it
-/// (keep it in a [`PerThread`]), or lose counts.
+/// An addition is a plain load and store, without a locked instruction. Only one thread may add to it (keep
+/// it in a [`PerThread`]), or counts are lost.
 #[derive(Debug, Default)]
 pub struct Count(AtomicU64);
 
@@ -36,13 +36,13 @@ impl Count {
     }
 }
 
-/// One `T` a thread, each on cache lines of its own, made when a thread first asks for it: just
-/// the threads that reach the element ever do.
+/// One `T` per thread, each on its own cache lines, made when a thread first asks for it. So only the threads
+/// that reach the element have one.
 pub struct PerThread<T> {
     slots: Box<[OnceLock<Box<Padded<T>>>]>,
 }
 
-/// A value that shares no pair of cache lines with another (adjacent lines are fetched together).
+/// A value that shares no pair of cache lines with another (processors fetch adjacent lines together).
 #[repr(align(128))]
 struct Padded<T>(T);
 
@@ -53,14 +53,14 @@ impl<T: Default> Default for PerThread<T> {
 }
 
 impl<T: Default> PerThread<T> {
-    /// What the running thread keeps here.
+    /// The running thread's value.
     #[inline]
     pub fn mine(&self, at: &impl InRound) -> &T {
         let slot = &self.slots[at.thread() % MAX_THREADS];
         &slot.get_or_init(Default::default).0
     }
 
-    /// What each thread that has been here keeps.
+    /// The values of all threads that have one.
     pub fn iter(&self) -> impl Iterator<Item = &T> {
         self.slots.iter().filter_map(|slot| slot.get().map(|padded| &padded.0))
     }
@@ -79,30 +79,30 @@ impl PerThread<Count> {
     }
 }
 
-/// What the engine counts of one element on one thread, always.
+/// What the engine always counts for one element on one thread.
 ///
-/// Packets are conserved: `received + created = sent + dropped + consumed + held`, where `held`
-/// is what the element keeps ([`crate::Element::held`]) and waits at its inputs.
+/// Packets are conserved: `received + created = sent + dropped + consumed + held`, where `held` is what the
+/// element keeps ([`crate::Element::held`]) plus what waits at its inputs.
 #[derive(Debug, Default)]
 #[repr(align(128))]
 pub struct NodeStats {
-    /// Packets that came in by a port.
+    /// Packets that came in through a port.
     pub received: Tally,
     /// Batches in which they came.
     pub batches: Tally,
-    /// Packets that left by a port.
+    /// Packets that left through a port.
     pub sent: Tally,
-    /// Packets that the element made or a device brought.
+    /// Packets that the element made or a device received.
     pub created: Tally,
-    /// Packets that left the graph as they should: sent by a device, written to a file.
+    /// Packets that left the graph as intended: transmitted by a device, written to a file.
     pub consumed: Tally,
-    /// Time stamp counter cycles spent in the element, without those of other elements.
+    /// Time stamp counter cycles spent in the element, excluding other elements.
     pub cycles: Tally,
     drops: Drops,
 }
 
-/// A [`Count`] of the engine's own. It counts always, except in a build with the feature `uncounted`, by which
-/// the benchmarks learn what counting costs.
+/// A [`Count`] for the engine itself. It always counts, except in a build with the feature `uncounted`, which
+/// the benchmarks use to find the cost of counting.
 #[derive(Debug, Default)]
 pub struct Tally(Count);
 
@@ -161,20 +161,20 @@ pub struct ElementStats {
     pub batches: u64,
     /// Packets out.
     pub sent: u64,
-    /// Packets made here.
+    /// Packets made by the element.
     pub created: u64,
-    /// Packets that left the graph here.
+    /// Packets that left the graph at the element.
     pub consumed: u64,
-    /// Cycles spent here.
+    /// Cycles spent in the element.
     pub cycles: u64,
-    /// Packets kept here now.
+    /// Packets that the element holds now.
     pub held: u64,
-    /// Drops, each reason that occurred once, in the order of [`Reason::ALL`].
+    /// Drops: each reason that occurred, once, in the order of [`Reason::ALL`].
     pub drops: Vec<(Reason, u64)>,
 }
 
 impl ElementStats {
-    /// Adds what one thread counted.
+    /// Adds the counts of one thread.
     pub fn add(&mut self, node: &NodeStats) {
         self.received += node.received.get();
         self.batches += node.batches.get();
@@ -199,7 +199,7 @@ impl ElementStats {
         self.drops.iter().map(|drop| drop.1).sum()
     }
 
-    /// True when every packet that came is accounted for.
+    /// True when every packet is accounted for.
     pub fn balanced(&self) -> bool {
         self.received + self.created == self.sent + self.consumed + self.held + self.dropped()
     }

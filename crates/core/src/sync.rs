@@ -1,9 +1,10 @@
-//! A mutex that threads of a router share.
+//! A mutex for data that the threads of a router share.
 
 use std::sync::{Mutex, MutexGuard, PoisonError, TryLockError};
 
-/// A mutex that goes on when a thread panics with it: what it holds is counts, tables and packets, each of which
-/// is whole between any two statements, and a panic of one thread shall not become one of all others.
+/// A mutex that stays usable when a thread panics while it holds the lock. It protects counts, tables and
+/// packets, each of which is consistent between any two statements, and a panic of one thread must not spread
+/// to all others.
 #[derive(Debug, Default)]
 pub struct Lock<T: ?Sized>(Mutex<T>);
 
@@ -15,7 +16,7 @@ impl<T> Lock<T> {
 }
 
 impl<T: ?Sized> Lock<T> {
-    /// The value, as soon as no other thread has it.
+    /// Locks the value. Waits until no other thread holds it.
     pub fn lock(&self) -> MutexGuard<'_, T> {
         self.0.lock().unwrap_or_else(PoisonError::into_inner)
     }

@@ -1,4 +1,4 @@
-//! A bench to put an element on: packets in, packets out, virtual time, no threads.
+//! A test rig for one element: packets in, packets out, virtual time, no threads.
 //!
 //! ```
 //! # use millrace_core::testing::Rig;
@@ -38,8 +38,8 @@ use crate::{Registry, Timestamp};
 
 /// One element between a feed for each input and a catch for each output.
 ///
-/// All inputs are pushed to and all outputs are pushed, unless the class says pull: then the
-/// catch pulls, or the feed is pulled from.
+/// The feeds push to all inputs and the element pushes to all outputs, unless the class declares a port as
+/// pull: then the catch pulls, or the element pulls from the feed.
 pub struct Rig {
     engine: Engine,
     element: usize,
@@ -48,8 +48,7 @@ pub struct Rig {
 }
 
 impl Rig {
-    /// Puts a registered element on the bench, as `Class(arguments)`, with the given numbers of
-    /// inputs and outputs.
+    /// Sets up a registered element, `Class(arguments)`, with the given numbers of inputs and outputs.
     ///
     /// # Errors
     /// The configuration is wrong, or the element cannot be initialised.
@@ -57,10 +56,10 @@ impl Rig {
         Self::with(Registry::linked(), element, inputs, outputs, Services::default())
     }
 
-    /// As [`new`](Self::new), with a class that need not be registered.
+    /// Like [`new`](Self::new), with a class that need not be registered.
     ///
     /// # Errors
-    /// As [`new`](Self::new).
+    /// See [`new`](Self::new).
     pub fn with_class(
         class: &'static ClassInfo,
         element: &str,
@@ -72,10 +71,10 @@ impl Rig {
         Self::with(registry, element, inputs, outputs, Services::default())
     }
 
-    /// As [`new`](Self::new), with classes and services of one's own.
+    /// Like [`new`](Self::new), with your own classes and services.
     ///
     /// # Errors
-    /// As [`new`](Self::new).
+    /// See [`new`](Self::new).
     pub fn with(
         mut registry: Registry,
         element: &str,
@@ -101,7 +100,7 @@ impl Rig {
         })
     }
 
-    /// Sends packets with these bytes to input `port` as one burst; returns what came out, by
+    /// Sends packets with these bytes to input `port` as one burst; returns the packets that came out, by
     /// output.
     pub fn push(&mut self, port: usize, packets: &[impl AsRef<[u8]>]) -> Vec<Vec<Vec<u8>>> {
         let packets = packets.iter().filter_map(|bytes| Packet::from_bytes(bytes.as_ref()));
@@ -111,7 +110,7 @@ impl Rig {
             .collect()
     }
 
-    /// Sends packets to input `port` as one burst; returns what came out, by output.
+    /// Sends packets to input `port` as one burst; returns the packets that came out, by output.
     pub fn push_packets(&mut self, port: usize, packets: Vec<Packet>) -> Vec<Vec<Packet>> {
         if let Some(feed) = self.feeds.get(port) {
             feed.give(packets);
@@ -120,7 +119,8 @@ impl Rig {
         self.take()
     }
 
-    /// Sends packets to all inputs, to each as one burst, before any is treated; returns what came out, by output.
+    /// Sends packets to all inputs, one burst each, before any is processed; returns the packets that came
+    /// out, by output.
     pub fn push_to_all(&mut self, packets: Vec<Vec<Packet>>) -> Vec<Vec<Packet>> {
         for (feed, packets) in self.feeds.iter().zip(packets) {
             feed.give(packets);
@@ -134,7 +134,7 @@ impl Rig {
         self.catches.iter().for_each(|catch| catch.burst.store(burst, Relaxed));
     }
 
-    /// Lets virtual time pass, timers and all; returns what came out, by output.
+    /// Advances virtual time and runs timers; returns the packets that came out, by output.
     pub fn pass(&mut self, time: Timestamp) -> Vec<Vec<Packet>> {
         let until = self.router().clock().now() + time;
         self.engine.run_until(until);
@@ -144,7 +144,7 @@ impl Rig {
     /// Reads a handler of the element.
     ///
     /// # Errors
-    /// As [`Router::read_of`].
+    /// See [`Router::read_of`].
     pub fn read(&self, handler: &str) -> Result<String, HandlerError> {
         self.read_with(handler, "")
     }
@@ -152,30 +152,30 @@ impl Rig {
     /// Reads a handler of the element with a parameter.
     ///
     /// # Errors
-    /// As [`Router::read_of`].
+    /// See [`Router::read_of`].
     pub fn read_with(&self, handler: &str, parameter: &str) -> Result<String, HandlerError> {
         self.router()
             .read_of(self.element, handler, parameter.as_bytes())
             .map(|text| String::from_utf8_lossy(&text).into_owned())
     }
 
-    /// Writes a handler of the element, and runs what this sets off.
+    /// Writes a handler of the element, and runs everything that this triggers.
     ///
     /// # Errors
-    /// As [`Router::write_of`].
+    /// See [`Router::write_of`].
     pub fn write(&mut self, handler: &str, text: &str) -> Result<(), HandlerError> {
         self.router().write_of(self.element, handler, text.as_bytes())?;
         self.engine.settle();
         Ok(())
     }
 
-    /// Stops the router in good order: elements finish what they have under way, flush and clean up.
+    /// Stops the router in an orderly way: elements finish their work in flight, flush and clean up.
     pub fn stop(self) -> Outcome {
         self.router().stop();
         self.engine.run()
     }
 
-    /// What the element counted.
+    /// The element's counts.
     pub fn stats(&self) -> ElementStats {
         self.router().stats_of(self.element)
     }
@@ -224,7 +224,7 @@ fn connect(from: (usize, usize), to: (usize, usize)) -> Connection {
 const FEED: ClassInfo = crate::class_info!(Feed, "");
 const CATCH: ClassInfo = crate::class_info!(Catch, "");
 
-/// Gives the packets that it was given: pushes them, or lets them be pulled.
+/// Outputs the packets that it was given: pushes them, or provides them when pulled.
 struct Feed {
     packets: Lock<VecDeque<Packet>>,
     task: Task,
@@ -285,7 +285,7 @@ impl Element for Feed {
     }
 }
 
-/// Keeps the packets that come, or that it can pull.
+/// Keeps the packets that arrive, or that it can pull.
 struct Catch {
     packets: Lock<Vec<Packet>>,
     task: Task,

@@ -7,20 +7,20 @@ use std::time::{Duration, SystemTime, UNIX_EPOCH};
 
 const NANOS_PER_SEC: i64 = 1_000_000_000;
 
-/// Nanoseconds since 1970-01-01T00:00:00Z, or a difference of two such times; negative values are good
-/// values. Covers the years 1678 to 2262; arithmetic stops at the ends of that range instead of wrapping.
+/// Nanoseconds since 1970-01-01T00:00:00Z, or a difference between two such times; it may be negative. Covers
+/// the years 1678 to 2262; arithmetic saturates at the ends of that range.
 ///
-/// It prints as Click prints a timestamp, in seconds with six decimals (`1000000000.000000`), or with nine in
-/// the alternate form (`{:#}`). Decimals beyond those shown are cut, not rounded.
+/// It prints like Click's timestamps, in seconds with six decimals (`1000000000.000000`), or with nine in the
+/// alternate form (`{:#}`). Further decimals are truncated, not rounded.
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Default, Debug)]
 #[repr(transparent)]
 pub struct Timestamp(i64);
 
 impl Timestamp {
-    /// Zero: the epoch, and "not set".
+    /// Zero: the epoch, also used for "not set".
     pub const ZERO: Timestamp = Timestamp(0);
 
-    /// The latest time there is.
+    /// The latest possible time.
     pub const MAX: Timestamp = Timestamp(i64::MAX);
 
     /// From nanoseconds.
@@ -47,13 +47,13 @@ impl Timestamp {
         Timestamp(secs.saturating_mul(NANOS_PER_SEC))
     }
 
-    /// From seconds and nanoseconds on top of them (more than a second's worth is fine).
+    /// From seconds and additional nanoseconds (which may exceed one second).
     #[inline]
     pub const fn new(secs: i64, nanos: u32) -> Timestamp {
         Timestamp(secs.saturating_mul(NANOS_PER_SEC).saturating_add(nanos as i64))
     }
 
-    /// The system's clock now.
+    /// The current time of the system's clock.
     pub fn now() -> Timestamp {
         match SystemTime::now().duration_since(UNIX_EPOCH) {
             Ok(since) => since.into(),
@@ -90,19 +90,19 @@ impl Timestamp {
         self.0.div_euclid(NANOS_PER_SEC)
     }
 
-    /// Nanoseconds on top of [`sec`](Timestamp::sec), 0 to 999,999,999.
+    /// Nanoseconds in addition to [`sec`](Timestamp::sec), 0 to 999,999,999.
     #[inline]
     pub const fn nsec(self) -> u32 {
         self.0.rem_euclid(NANOS_PER_SEC) as u32
     }
 
-    /// Microseconds on top of [`sec`](Timestamp::sec), 0 to 999,999.
+    /// Microseconds in addition to [`sec`](Timestamp::sec), 0 to 999,999.
     #[inline]
     pub const fn usec(self) -> u32 {
         self.nsec() / 1_000
     }
 
-    /// Whether it is zero, which stands for "not set".
+    /// Returns whether it is zero, which stands for "not set".
     #[inline]
     pub const fn is_zero(self) -> bool {
         self.0 == 0
@@ -113,7 +113,7 @@ impl Timestamp {
         Duration::from_nanos(u64::try_from(self.0).unwrap_or(0))
     }
 
-    /// The sum, or none beyond the range.
+    /// The sum, or `None` outside the range.
     #[inline]
     pub const fn checked_add(self, other: Timestamp) -> Option<Timestamp> {
         match self.0.checked_add(other.0) {
@@ -198,7 +198,7 @@ impl fmt::Display for Timestamp {
     }
 }
 
-/// The text is not a decimal number of seconds, or one out of range.
+/// The text is not a decimal number of seconds, or out of range.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, thiserror::Error)]
 #[error("not a time in seconds")]
 pub struct ParseTimestampError;
@@ -206,7 +206,8 @@ pub struct ParseTimestampError;
 impl FromStr for Timestamp {
     type Err = ParseTimestampError;
 
-    /// Reads decimal seconds: `12`, `-1.5`, `.25`, `1000000000.123456789`. Digits beyond the ninth are cut.
+    /// Reads decimal seconds: `12`, `-1.5`, `.25`, `1000000000.123456789`. Ignores digits after the ninth
+    /// decimal.
     fn from_str(text: &str) -> Result<Timestamp, ParseTimestampError> {
         let unsigned = text.strip_prefix(['-', '+']).unwrap_or(text);
         let (whole, fraction) = unsigned.split_once('.').unwrap_or((unsigned, ""));

@@ -1,7 +1,7 @@
 //! The machine that the threads run on: cores, NUMA nodes, and which node a device is attached to.
 //!
-//! All of it is read from sysfs, below a root that may be another directory: a copy of another
-//! machine's `/sys` plans a router for that machine, and tests plan for machines that do not exist.
+//! Everything is read from sysfs, below a root that may be another directory: with a copy of another
+//! machine's `/sys` you can plan a router for that machine, and tests plan for made-up machines.
 //!
 //! | what | file (Documentation/ABI/stable/sysfs-devices-{node,system-cpu}) |
 //! |---|---|
@@ -41,8 +41,8 @@ impl Topology {
         MACHINE.get_or_init(|| Self::read(Path::new("/sys")))
     }
 
-    /// Reads what stands below `root`, a directory laid out as `/sys`. What is not there counts as
-    /// a machine without it: no nodes are one node, no processors are as many as the system tells.
+    /// Reads the directory `root`, which is laid out like `/sys`. Missing files have defaults: without nodes
+    /// there is one node, and without processors there are as many as the system reports.
     pub fn read(root: &Path) -> Self {
         let cpus = root.join("devices/system/cpu");
         let mut numbers = list(&cpus.join("online"));
@@ -66,7 +66,7 @@ impl Topology {
         Self { cores: cores.collect(), root: root.to_owned() }
     }
 
-    /// The same machine with these processors alone, such as those that the process may run on.
+    /// The same machine with only these processors, for example those that the process may run on.
     #[must_use]
     pub fn only(mut self, usable: &[usize]) -> Self {
         self.cores.retain(|core| usable.contains(&core.number));
@@ -86,7 +86,7 @@ impl Topology {
         if nodes.is_empty() { vec![0] } else { nodes }
     }
 
-    /// The node of a processor; none when there is no such processor.
+    /// The node of a processor; `None` when there is no such processor.
     pub fn node_of(&self, number: usize) -> Option<usize> {
         self.cores.iter().find(|core| core.number == number).map(|core| core.node)
     }
@@ -99,8 +99,8 @@ impl Topology {
         own.iter().map(|core| core.number).collect()
     }
 
-    /// The node that a network interface or a PCI device (`0000:3b:00.0`, or without the domain)
-    /// is attached to; none for a device that is attached to none, or is none.
+    /// The node that a network interface or a PCI device (`0000:3b:00.0`, or without the domain) is attached
+    /// to; `None` for a device without a node, or one that does not exist.
     pub fn node_of_device(&self, device: &str) -> Option<usize> {
         // A name is one component of a path.
         if device.is_empty() || device.starts_with('.') || device.contains('/') {
@@ -117,12 +117,12 @@ impl Topology {
     }
 }
 
-/// The numbers in a file of the kernel's list format; none when it cannot be read.
+/// The numbers in a file with the kernel's list format; none when it cannot be read.
 fn list(path: &Path) -> Vec<usize> {
     std::fs::read_to_string(path).map(|text| parse_list(&text)).unwrap_or_default()
 }
 
-/// Reads the kernel's list format, `0-3,8,10-11`. What is not a number is passed over.
+/// Reads the kernel's list format, `0-3,8,10-11`. Skips words that are not numbers.
 pub fn parse_list(text: &str) -> Vec<usize> {
     const HIGHEST: usize = 1 << 16;
     let mut all = Vec::new();
@@ -135,7 +135,7 @@ pub fn parse_list(text: &str) -> Vec<usize> {
     all
 }
 
-/// Machines that do not exist, as directories laid out like `/sys`.
+/// Made-up machines, as directories laid out like `/sys`.
 #[cfg(test)]
 pub(crate) mod fake {
     #![allow(clippy::unwrap_used, reason = "helpers of tests")]
@@ -146,13 +146,13 @@ pub(crate) mod fake {
 
     use super::Topology;
 
-    /// A machine that is removed when it is dropped.
+    /// A machine whose directory is removed when it is dropped.
     pub(crate) struct Machine {
         root: PathBuf,
     }
 
     impl Machine {
-        /// One with these processors on each node, and network interfaces on nodes (-1: on none).
+        /// A machine with these processors on each node, and network interfaces on nodes (-1: on none).
         pub(crate) fn new(nodes: &[&str], devices: &[(&str, i32)]) -> Self {
             static MADE: AtomicUsize = AtomicUsize::new(0);
             let name =
@@ -170,7 +170,7 @@ pub(crate) mod fake {
             machine
         }
 
-        /// Says that these processors are the hardware threads of one core.
+        /// Declares that these processors are the hardware threads of one core.
         pub(crate) fn siblings(self, groups: &[&[usize]]) -> Self {
             for group in groups {
                 let list: Vec<String> = group.iter().map(usize::to_string).collect();

@@ -1,10 +1,10 @@
-//! Filters as instructions of the Berkeley Packet Filter (McCanne and Jacobson, The BSD Packet Filter,
-//! USENIX Winter 1993; `linux/filter.h`): run here, and fitted for the kernel.
+//! Filters as Berkeley Packet Filter instructions (McCanne and Jacobson, The BSD Packet Filter, USENIX Winter
+//! 1993; `linux/filter.h`): runs them, and prepares them for the kernel.
 
-/// An instruction: code, where to jump when a test succeeds and when it fails, and the constant.
+/// An instruction: code, jump offsets for a test that succeeds and for one that fails, and the constant.
 pub type Instruction = (u16, u8, u8, u32);
 
-/// The most instructions that the kernel takes (`BPF_MAXINSNS`).
+/// The maximum number of instructions that the kernel accepts (`BPF_MAXINSNS`).
 pub const LONGEST: usize = 4096;
 
 const LD: u16 = 0x00;
@@ -32,14 +32,15 @@ const JA: u16 = JMP;
 const JEQ: u16 = JMP | 0x10;
 const JGT: u16 = JMP | 0x20;
 
-/// Judges a frame: how many of its bytes the filter wants, 0 for none. Whatever is not right (a load
-/// beyond the end of the frame, a jump beyond the end of the program, a division by 0) refuses the
-/// frame, as in the kernel. Loads of what only the kernel knows are beyond the end of any frame.
+/// Runs a filter on a frame: returns how many of its bytes the filter accepts, 0 for none. On an invalid
+/// operation (a load beyond the end of the frame, a jump beyond the end of the program, a division by 0) it
+/// rejects the frame, as the kernel does. Loads of data that only the kernel has are beyond the end of any
+/// frame.
 pub fn run(program: &[Instruction], frame: &[u8]) -> u32 {
     State::default().run(program, frame).unwrap_or(0)
 }
 
-/// Whether a filter wants a frame at all. One without instructions wants all.
+/// Whether a filter accepts a frame at all. A filter without instructions accepts all frames.
 pub fn wants(program: &[Instruction], frame: &[u8]) -> bool {
     program.is_empty() || run(program, frame) > 0
 }
@@ -137,7 +138,7 @@ impl State {
     }
 }
 
-/// A filter for the frames of one EtherType, and of those the ones that `further` wants.
+/// A filter for the frames of one EtherType that `further` also accepts.
 pub fn of_protocol(protocol: u16, further: &[Instruction]) -> Vec<Instruction> {
     const ETHER_TYPE: u32 = 12;
     let mut program = vec![
@@ -152,15 +153,15 @@ pub fn of_protocol(protocol: u16, further: &[Instruction]) -> Vec<Instruction> {
     program
 }
 
-/// A filter as the kernel is to run it on packet sockets. It cuts frames to `snap` bytes, but those
-/// longer than `longest`, which are yet to be cut into packets, stay whole.
+/// The form of a filter that the kernel runs on packet sockets. It truncates frames to `snap` bytes, except
+/// those longer than `longest`, which are still to be cut into packets and stay whole.
 ///
-/// A frame with a VLAN tag is let pass: the kernel has taken the tag out, and the filter, which looks
-/// for it in the frame, is to be run when it has been put back.
+/// It accepts all frames with a VLAN tag: the kernel has removed the tag, and the filter, which looks for it
+/// in the frame, must run again after it has been restored.
 pub fn for_kernel(filter: &[Instruction], snap: u32, longest: u32) -> Vec<Instruction> {
     /// Whether there is a tag: `SKF_AD_OFF + SKF_AD_VLAN_TAG_PRESENT`.
     const TAG_PRESENT: u32 = (-0x1000i32 + 48) as u32;
-    /// Bytes of the longest frame that there is.
+    /// Length of the longest possible frame in bytes.
     const WHOLE: u32 = 0x4_0000;
     if filter.is_empty() && snap >= WHOLE {
         return Vec::new();
@@ -186,19 +187,19 @@ pub fn for_kernel(filter: &[Instruction], snap: u32, longest: u32) -> Vec<Instru
     program
 }
 
-/// Whether a filter computes how much of a frame it wants.
+/// Whether a filter computes how much of a frame it accepts.
 pub fn computes_lengths(filter: &[Instruction]) -> bool {
     filter.iter().any(|&(code, ..)| code & 0x07 == RET && code & 0x18 != 0)
 }
 
-/// A filter that refuses every frame.
+/// A filter that rejects every frame.
 pub const NOTHING: &[Instruction] = &[(RET, 0, 0, 0)];
 
 #[cfg(test)]
 mod tests {
     use super::*;
 
-    /// `ip and udp dst port 53`, as tcpdump -d prints it.
+    /// `ip and udp dst port 53`, as printed by `tcpdump -d`.
     const DNS: &[Instruction] = &[
         (0x28, 0, 0, 12),
         (0x15, 0, 8, 0x800),

@@ -1,4 +1,4 @@
-//! Receive and transmit queues: the seam between elements and devices, and its backends.
+//! Receive and transmit queues: the interface between elements and devices, and its backends.
 
 #[cfg(target_os = "linux")]
 pub mod af_packet;

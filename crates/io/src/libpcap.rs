@@ -1,4 +1,4 @@
-//! The filter compiler of libpcap, loaded when it is first needed.
+//! The filter compiler of libpcap, loaded when first needed.
 
 #![allow(unsafe_code, reason = "calls into a C library")]
 
@@ -12,21 +12,21 @@ use crate::bpf::Instruction;
 /// Why a filter cannot be compiled.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 pub enum FilterError {
-    /// There is no libpcap.
+    /// libpcap is not installed.
     #[error("it takes libpcap, which is not installed (Debian: apt-get install libpcap0.8)")]
     Missing,
-    /// It is not a filter, in libpcap's words.
+    /// The text is not a filter; libpcap's message.
     #[error("{0}")]
     Bad(String),
 }
 
 /// `DLT_EN10MB`: frames have Ethernet headers.
 const ETHERNET: c_int = 1;
-/// Bytes of a frame that an accepting filter wants: all.
+/// Bytes of a frame that an accepting filter returns: all.
 const WHOLE: c_int = 0x4_0000;
 /// `PCAP_NETMASK_UNKNOWN`.
 const NO_NETMASK: c_uint = 0xffff_ffff;
-/// The names under which the library is known: where only one version is installed, and elsewhere.
+/// The library's file names: the one on systems with only one version installed, and others.
 const NAMES: [&str; 3] = ["libpcap.so.0.8", "libpcap.so.1", "libpcap.so"];
 
 /// `struct bpf_program`.
@@ -43,11 +43,11 @@ type FreeCode = unsafe extern "C" fn(*mut Program);
 type GetError = unsafe extern "C" fn(*mut c_void) -> *mut c_char;
 type Close = unsafe extern "C" fn(*mut c_void);
 
-/// Compiles a filter in the language of tcpdump (pcap-filter(7)) for Ethernet frames as they are on
-/// the wire. An empty one, which wants everything, has no instructions.
+/// Compiles a filter in tcpdump's language (pcap-filter(7)) for Ethernet frames as they are on the wire. An
+/// empty filter, which accepts everything, has no instructions.
 ///
 /// # Errors
-/// libpcap is not installed, or does not understand the filter.
+/// libpcap is not installed, or rejects the filter.
 pub fn compile(filter: &str) -> Result<Vec<Instruction>, FilterError> {
     if filter.trim().is_empty() {
         return Ok(Vec::new());
@@ -108,7 +108,7 @@ mod tests {
     use super::*;
     use crate::bpf;
 
-    /// The verdict of libpcap's own interpreter.
+    /// The result of libpcap's own interpreter.
     fn judged_by_libpcap(program: &[Instruction], frame: &[u8]) -> Option<u32> {
         type Filter = unsafe extern "C" fn(*const libc::sock_filter, *const u8, u32, u32) -> u32;
         let code: Vec<_> = program
@@ -124,7 +124,7 @@ mod tests {
         }
     }
 
-    /// Frames that filters look at closely: what they read is often what they look for.
+    /// Frames whose bytes are likely to match filters.
     fn frame() -> impl Strategy<Value = Vec<u8>> {
         let ether_type =
             prop::sample::select(vec![[8, 0], [8, 6], [0x86, 0xdd], [0x81, 0], [1, 2]]);

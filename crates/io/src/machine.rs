@@ -1,4 +1,4 @@
-//! The machine's own devices, by whichever means each element asks for.
+//! The machine's own devices, with the method that each element requests.
 
 use millrace_core::net::{EtherAddress, Ipv4Prefix};
 
@@ -10,13 +10,13 @@ use crate::options::{RxOptions, TapOptions, TxOptions};
 use crate::queue::{Backend, DeviceError, DeviceFacts, Opened, RxQueue, Tap, TxQueue};
 use crate::tap;
 
-/// The machine's own devices. Clones and other values name the same ones.
+/// The machine's own devices. All values of this type, including clones, refer to the same devices.
 #[derive(Clone, Copy, Debug, Default)]
 pub struct Machine;
 
 impl Machine {
-    /// Opens a device by the backend for its method. Where that is to be the best, AF_XDP is tried
-    /// first, and what has been chosen is said.
+    /// Opens a device with the backend for its method. For the best method, it tries AF_XDP first, and
+    /// reports the choice.
     fn open<Q: ?Sized>(
         self,
         device: &str,

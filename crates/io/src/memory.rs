@@ -1,4 +1,4 @@
-//! Devices in memory: pairs of ends, and what is transmitted on one end is received on the other.
+//! Devices in memory, in pairs: packets transmitted on one end are received on the other.
 //!
 //! ```
 //! use millrace_core::Packet;
@@ -28,27 +28,27 @@ use crate::meter::Meter;
 use crate::options::{RxOptions, TapOptions, TxOptions};
 use crate::queue::{Backend, Capabilities, DeviceError, Opened, RxQueue, Tap, TxQueue};
 
-/// Virtual devices in pairs. Clones name the same devices.
+/// Virtual devices in pairs. Clones refer to the same devices.
 #[derive(Clone, Default)]
 pub struct Network {
     devices: Arc<Lock<HashMap<String, Device>>>,
 }
 
-/// A virtual device: its name, its addresses, and how much it can hold.
+/// A virtual device: its name, its addresses, and its capacity.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Interface {
     /// The name in configurations.
     pub name: String,
-    /// Its Ethernet address. With one, received packets are typed by their destination.
+    /// Its Ethernet address. If it is set, received packets get a packet type by their destination.
     pub ether: Option<EtherAddress>,
     /// Its IPv4 address and network.
     pub ipv4: Option<Ipv4Prefix>,
-    /// How many packets wait for it at most.
+    /// The maximum number of packets that wait for it.
     pub capacity: usize,
 }
 
 impl Interface {
-    /// A device without addresses for which 4,096 packets may wait.
+    /// A device without addresses and with a capacity of 4,096 packets.
     pub fn new(name: impl Into<String>) -> Self {
         Self { name: name.into(), ether: None, ipv4: None, capacity: 4096 }
     }
@@ -61,8 +61,8 @@ struct Device {
 }
 
 impl Network {
-    /// Connects two new devices, in place of ones that have their names. Returns the end of the
-    /// second one, for a program that plays the host at the far end.
+    /// Connects two new devices, which replace devices with the same names. Returns the end of the second
+    /// one, for a program that plays the host at the other end.
     pub fn connect(&self, first: Interface, second: Interface) -> End {
         let towards = |interface: &Interface| Arc::new(Wire::new(interface.capacity));
         let (to_first, to_second) = (towards(&first), towards(&second));
@@ -112,7 +112,7 @@ impl Backend for Network {
         Ok(opened(Box::new(Transmitter { end: self.device(device)?.end, meter: Arc::default() })))
     }
 
-    /// The device of this name, or a new one; the host is at its other end, `NAME-host`.
+    /// The device with this name, or a new one; the host is at its other end, `NAME-host`.
     fn open_tap(&self, options: &TapOptions) -> Result<Tap, DeviceError> {
         let name = options.name.clone().unwrap_or_else(|| "tap0".to_owned());
         if self.device(&name).is_err() {
@@ -156,33 +156,34 @@ impl End {
     /// Sends a packet to the other end.
     ///
     /// # Errors
-    /// The packet itself when as many wait there as may.
+    /// Returns the packet when the other end is full.
     pub fn send(&self, packet: Packet) -> Result<(), Packet> {
         self.leaving.put(packet)
     }
 
-    /// Takes the next packet that the other end has sent.
+    /// Receives the next packet that the other end has sent.
     pub fn receive(&self) -> Option<Packet> {
         self.arriving.take()
     }
 
-    /// How many packets wait to be taken here.
+    /// The number of packets that wait at this end.
     pub fn waiting(&self) -> usize {
         self.arriving.packets.lock().len()
     }
 
-    /// How many packets wait to be taken at the other end.
+    /// The number of packets that wait at the other end.
     pub fn unread(&self) -> usize {
         self.leaving.packets.lock().len()
     }
 
-    /// A descriptor that is readable while packets wait here; none when the machine has no more.
+    /// A descriptor that is readable while packets wait here; `None` when the machine has no more
+    /// descriptors.
     pub fn readiness(&self) -> Option<OwnedFd> {
         self.arriving.event.as_ref()?.try_clone().ok()
     }
 }
 
-/// Packets on their way in one direction.
+/// Packets in flight in one direction.
 struct Wire {
     packets: Lock<VecDeque<Packet>>,
     capacity: usize,
@@ -225,7 +226,7 @@ impl Wire {
     }
 }
 
-/// A wire carries bytes and nothing else.
+/// A wire carries only bytes, so removes everything else from the packet.
 fn wipe(packet: &mut Packet) {
     packet.clear_annotations();
     packet.clear_mac_header();

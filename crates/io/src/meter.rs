@@ -1,10 +1,11 @@
-//! What a queue counts, for whoever asks: on any thread, without the queue, and when it is closed, too.
+//! A queue's counters, which any thread can read, without the queue, and also after it is closed.
 
 use std::fmt;
 
 use millrace_core::{Count, Lock, Packet};
 
-/// The counters of a queue. The thread that uses the queue writes them, by plain stores; who reads them stops nobody.
+/// The counters of a queue. The thread that uses the queue writes them with plain stores; reading them stops
+/// no thread.
 ///
 /// ```
 /// use millrace_io::Meter;
@@ -25,12 +26,12 @@ pub struct Meter {
     device: Lock<Device>,
 }
 
-/// What a queue counted by itself.
+/// Counts of a queue itself.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct QueueCounts {
-    /// Packets that the device lost because nobody took them in time.
+    /// Packets that the device lost because they were not received in time.
     pub lost: u64,
-    /// Packets larger than the device takes, that were cut into segments.
+    /// Packets that were cut into segments because they were larger than the device accepts.
     pub segmented: u64,
 }
 
@@ -42,20 +43,20 @@ impl std::ops::Add for QueueCounts {
     }
 }
 
-/// The packets that the device says it has lost.
+/// The number of packets that the device reports as lost.
 #[derive(Default)]
 struct Device {
     ask: Option<Ask>,
-    /// What devices had said that are closed.
+    /// The total of devices that are closed.
     before: u64,
 }
 
-/// Asks a device how many packets it has lost since it was opened; none when it does not answer any more.
+/// Asks a device how many packets it has lost since it was opened; `None` when it no longer answers.
 pub type Ask = Box<dyn FnMut() -> Option<u64> + Send>;
 
 /// For the queue, on its thread.
 impl Meter {
-    /// Packets have passed, in one batch.
+    /// Counts packets that have passed, in one batch.
     #[inline(always)]
     pub fn count(&self, packets: usize, bytes: usize) {
         if packets > 0 {
@@ -65,13 +66,13 @@ impl Meter {
         }
     }
 
-    /// As [`count`](Self::count), for packets that are there to be looked at.
+    /// Like [`count`](Self::count), from the packets themselves.
     #[inline]
     pub fn count_all(&self, packets: &[Packet]) {
         self.count(packets.len(), packets.iter().map(Packet::len).sum());
     }
 
-    /// Packets are lost.
+    /// Counts lost packets.
     #[inline]
     pub fn lost(&self, packets: u64) {
         if packets > 0 {
@@ -79,44 +80,44 @@ impl Meter {
         }
     }
 
-    /// A packet was cut into segments.
+    /// Counts a packet that was cut into segments.
     #[inline]
     pub fn segmented(&self) {
         self.segmented.add(1);
     }
 
-    /// A device is opened, which counts by itself what it loses; it takes the place of the one before, which is
-    /// still there.
+    /// Records that a device was opened which counts its losses itself. It replaces the previous one, which
+    /// must still exist.
     pub fn opened(&self, ask: Ask) {
         let mut device = self.device.lock();
         device.close();
         device.ask = Some(ask);
     }
 
-    /// The device, which is still there, will be closed.
+    /// Records that the device, which must still exist, will be closed.
     pub fn closes(&self) {
         self.device.lock().close();
     }
 }
 
-/// For everybody.
+/// For all threads.
 impl Meter {
     /// Packets that have passed.
     pub fn packets(&self) -> u64 {
         self.packets.get()
     }
 
-    /// Their bytes, Ethernet headers among them.
+    /// Their bytes, including Ethernet headers.
     pub fn bytes(&self) -> u64 {
         self.bytes.get()
     }
 
-    /// In how many batches they passed.
+    /// The number of batches in which they passed.
     pub fn batches(&self) -> u64 {
         self.batches.get()
     }
 
-    /// What the queue and its device counted beside.
+    /// Further counts of the queue and its device.
     pub fn counts(&self) -> QueueCounts {
         let lost = self.lost.get() + self.device.lock().lost();
         QueueCounts { lost, segmented: self.segmented.get() }

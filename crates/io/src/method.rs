@@ -1,32 +1,32 @@
-//! By which means a device is reached.
+//! How a device is reached.
 
 use millrace_core::net::EtherAddress;
 
 use crate::rule::Rule;
 
-/// The means by which a device is reached, and what can be chosen about each.
+/// The method by which a device is reached, with its options.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub enum Method {
-    /// Packet sockets with rings that are shared with the kernel: every interface has it.
+    /// Packet sockets with rings that are shared with the kernel: works on every interface.
     #[default]
     Ring,
     /// Packet sockets without rings: a system call for each burst.
     Socket,
-    /// AF_XDP: packets go between the interface and our own memory.
+    /// AF_XDP: packets go between the interface and Millrace's own memory.
     Xdp(XdpOptions),
-    /// A port of DPDK, which drives the card itself.
+    /// A DPDK port. DPDK drives the card itself.
     Dpdk(DpdkOptions),
-    /// The best that the machine has for the device: AF_XDP, or else packet sockets with rings.
+    /// The best method that the machine has for the device: AF_XDP, or else packet sockets with rings.
     Best(XdpOptions),
 }
 
 impl Method {
-    /// The names of the methods, as METHOD takes them.
+    /// The names of the methods, as values of METHOD.
     pub const NAMES: &'static [&'static str] =
         &["LINUX", "PCAP", "SOCKET", "XDP", "DPDK", "NETMAP", "BEST"];
 
-    /// The method of this name. Click's two methods on Linux, LINUX and PCAP, are the same packet
-    /// sockets here, and NETMAP is the best that there is instead of it.
+    /// The method with this name. Click's two methods on Linux, LINUX and PCAP, are the same packet sockets
+    /// here. NETMAP stands for the best available method.
     pub fn named(name: &str) -> Option<Self> {
         Some(match name {
             "LINUX" | "PCAP" => Self::Ring,
@@ -39,28 +39,28 @@ impl Method {
     }
 }
 
-/// The service that says by which method devices are reached where the configuration does not.
+/// The service with the method for devices whose configuration does not specify one.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct DefaultMethod(pub Method);
 
-/// What can be chosen about AF_XDP.
+/// The options of AF_XDP.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct XdpOptions {
     /// Where the kernel runs the program that takes the packets.
     pub hook: XdpHook,
-    /// Whether the device reads and writes our memory itself, without a copy by the kernel: as far as
-    /// it can unless given; true refuses devices that cannot.
+    /// Whether the device reads and writes Millrace's memory itself, without a copy by the kernel. By
+    /// default, if it can; `true` rejects devices that cannot.
     pub zero_copy: Option<bool>,
-    /// For how many microseconds a call polls the device instead of waiting for its interrupts; not
-    /// at all unless given.
+    /// For how many microseconds a call polls the device instead of waiting for its interrupts; no polling by
+    /// default.
     pub busy_poll: Option<u32>,
-    /// The packets to take from the kernel: those that fulfil one of these rules; all when there are
+    /// The packets to take from the kernel: those that match one of these rules; all packets when there are
     /// none.
     pub only: Vec<Rule>,
-    /// The packets that the kernel keeps, of those.
+    /// The packets, among those, that the kernel keeps.
     pub except: Vec<Rule>,
-    /// Whether queues of the device that nobody asked for are received from as well, so that no packet
-    /// depends on the queue that it comes by. Set it unless the queues were named by the user.
+    /// Whether to receive also from queues of the device that were not requested, so that every packet
+    /// arrives, whatever its queue. Set it unless the user named the queues.
     pub every_queue: bool,
 }
 
@@ -80,49 +80,49 @@ impl Default for XdpOptions {
 /// Where the kernel runs an XDP program.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub enum XdpHook {
-    /// In the driver, or in the network stack where the driver cannot.
+    /// In the driver, or in the network stack if the driver cannot.
     #[default]
     Best,
     /// In the driver (native mode).
     Driver,
-    /// In the network stack, which any interface has (generic mode).
+    /// In the network stack, which works on any interface (generic mode).
     Generic,
 }
 
-/// What can be chosen about a port of DPDK. All elements that use a port must agree.
+/// The options of a DPDK port. All elements that use a port must agree.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct DpdkOptions {
-    /// The longest packet behind the Ethernet header, in bytes; what the port has unless given.
+    /// The maximum packet length after the Ethernet header, in bytes; by default unchanged.
     pub mtu: Option<u16>,
-    /// The port's Ethernet address; its own unless given.
+    /// The port's Ethernet address; by default its own.
     pub ether: Option<EtherAddress>,
     /// Whether the card filters by VLAN.
     pub vlan_filter: bool,
-    /// Whether the card takes VLAN tags off, into the VLAN annotation.
+    /// Whether the card removes VLAN tags, and puts them in the VLAN annotation.
     pub vlan_strip: bool,
     /// Whether the card understands outer VLAN tags.
     pub vlan_extend: bool,
-    /// Whether packets come with the hash over their flow as aggregate annotation.
+    /// Whether packets get the hash over their flow as aggregate annotation.
     pub rss_aggregate: bool,
     /// Whether packets are painted with the number of their queue.
     pub paint_queue: bool,
-    /// To how many of the queues packets are spread; all unless given.
+    /// The number of queues over which packets are spread; by default all.
     pub rss_queues: Option<u16>,
     /// Flow control.
     pub pause: Option<Pause>,
-    /// Whether an idle thread may sleep until the card has packets, instead of looking again and again.
+    /// Whether an idle thread may sleep until the card has packets, instead of polling.
     pub interrupts: bool,
-    /// Whether transmitted packets may come from other places than the port's own pool and be shared
-    /// without being copied, which costs the shortcut by which some cards free packets.
+    /// Whether transmitted packets may come from elsewhere than the port's own pool, and be shared, without a
+    /// copy. This disables the shortcut by which some cards free packets.
     pub any_packet: bool,
 }
 
-/// Which Ethernet pause frames (IEEE 802.3, annex 31B) a port heeds and sends.
+/// Which Ethernet pause frames (IEEE 802.3, annex 31B) a port obeys and sends.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Pause {
     /// Neither.
     Neither,
-    /// It heeds them.
+    /// It obeys them.
     Receive,
     /// It sends them.
     Transmit,

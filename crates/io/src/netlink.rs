@@ -6,11 +6,11 @@ use std::os::fd::{AsFd, OwnedFd};
 
 use rustix::net::{AddressFamily, RecvFlags, SendFlags, SocketFlags, SocketType};
 
-/// A way to ask, in the network namespace of the thread that opened it.
+/// A netlink socket, in the network namespace of the thread that opened it.
 #[derive(Debug)]
 pub(crate) struct Netlink(OwnedFd);
 
-/// Flags of requests that make something (`NLM_F_REPLACE`, `NLM_F_EXCL`, `NLM_F_CREATE`).
+/// Flags of requests that create something (`NLM_F_REPLACE`, `NLM_F_EXCL`, `NLM_F_CREATE`).
 pub(crate) const REPLACE: u16 = 0x100;
 pub(crate) const ONLY_NEW: u16 = 0x200;
 pub(crate) const CREATE: u16 = 0x400;
@@ -33,7 +33,7 @@ impl Netlink {
         }
     }
 
-    /// Whether there is anything of the kind that a request of [`Message::list`] asks for.
+    /// Whether there is any object of the kind that a request from [`Message::list`] lists.
     pub(crate) fn finds_any(request: Message) -> io::Result<bool> {
         /// `NLMSG_ERROR` and `NLMSG_DONE`.
         const NOTHING: [u16; 2] = [2, 3];
@@ -56,8 +56,7 @@ impl Netlink {
         Ok(answer)
     }
 
-    /// Gives the interface of this index an address more, and the network that is reached by it, or takes
-    /// it away.
+    /// Adds an address to the interface with this index, and the network that it reaches, or removes it.
     pub(crate) fn set_address(
         &self,
         index: u32,
@@ -91,12 +90,12 @@ impl Netlink {
     }
 }
 
-/// A request in the making.
+/// A request under construction.
 #[derive(Default)]
 pub(crate) struct Message(Vec<u8>);
 
 impl Message {
-    /// The header (`struct nlmsghdr`) of a request that is to be answered, and what follows it.
+    /// The header (`struct nlmsghdr`) of a request that expects an answer, and the data after it.
     pub(crate) fn new(what: u16, flags: u16, body: &[u8]) -> Self {
         const REQUEST_AND_ANSWER: u16 = 0x1 | 0x4;
         // The length, which is filled in last.
@@ -109,7 +108,7 @@ impl Message {
         Self(bytes)
     }
 
-    /// The same for a request that lists all that there are (`NLM_F_DUMP`).
+    /// The same for a request that lists all objects (`NLM_F_DUMP`).
     pub(crate) fn list(what: u16, body: &[u8]) -> Self {
         Self::new(what, 0x300, body)
     }
@@ -124,7 +123,7 @@ impl Message {
         self
     }
 
-    /// The bytes, for attributes that hold attributes.
+    /// The bytes, for attributes that contain attributes.
     pub(crate) fn bytes(&self) -> &[u8] {
         &self.0
     }

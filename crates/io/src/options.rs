@@ -6,30 +6,30 @@ use millrace_core::net::{EtherAddress, Ipv4Prefix, Ipv6Prefix};
 
 use crate::method::Method;
 
-/// What an element wants of a receive device.
+/// What an element requests of a receive device.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct RxOptions {
-    /// By which means the device is reached.
+    /// How to reach the device.
     pub method: Method,
-    /// Which of the device's queues are wanted; the backend may give fewer.
+    /// Which of the device's queues to use; the backend may provide fewer.
     pub queues: Queues,
-    /// How many packets a queue's ring holds; the backend's own choice unless given.
+    /// The number of packets in a queue's ring; by default the backend chooses.
     pub descriptors: Option<usize>,
-    /// The NUMA node for rings and packets; the device's own unless given.
+    /// The NUMA node for rings and packets; by default the device's own.
     pub numa_node: Option<usize>,
-    /// How the device shares packets among its queues.
+    /// How the device distributes packets over its queues.
     pub spread: Spread,
     /// Whether to receive packets for other hosts.
     pub promiscuous: bool,
-    /// The most bytes of a packet that are kept.
+    /// The maximum number of bytes kept of a packet.
     pub snap_length: usize,
     /// Free bytes before each packet.
     pub headroom: usize,
-    /// Whether packets that this machine sends are received too.
+    /// Whether to receive packets that this machine sends, too.
     pub outbound: bool,
-    /// Whether the machine's own network stack keeps receiving the packets too.
+    /// Whether the machine's own network stack continues to receive the packets.
     pub sniffer: bool,
-    /// Whether packets get the time of their arrival.
+    /// Whether packets get their time of arrival as timestamp.
     pub timestamp: bool,
     /// A filter in the kernel, as assembled BPF instructions (code, jt, jf, k).
     pub filter: Vec<(u16, u8, u8, u32)>,
@@ -54,25 +54,25 @@ impl Default for RxOptions {
     }
 }
 
-/// What an element wants of a transmit device.
+/// What an element requests of a transmit device.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct TxOptions {
-    /// By which means the device is reached.
+    /// How to reach the device.
     pub method: Method,
-    /// Which of the device's queues are wanted; the backend may give fewer.
+    /// Which of the device's queues to use; the backend may provide fewer.
     pub queues: Queues,
-    /// How many packets a queue's ring holds; the backend's own choice unless given.
+    /// The number of packets in a queue's ring; by default the backend chooses.
     pub descriptors: Option<usize>,
-    /// The NUMA node for rings; the device's own unless given.
+    /// The NUMA node for rings; by default the device's own.
     pub numa_node: Option<usize>,
 }
 
-/// A run of a device's queues.
+/// A range of a device's queues.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Queues {
     /// The number of the first one.
     pub first: usize,
-    /// How many; at least 1.
+    /// Their number; at least 1.
     pub count: usize,
 }
 
@@ -82,17 +82,17 @@ impl Default for Queues {
     }
 }
 
-/// How a device shares what it receives among its queues.
+/// How a device distributes received packets over its queues.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub enum Spread {
-    /// By flow, as the device does of its own accord.
+    /// By flow, as the device does by default.
     #[default]
     Flow,
-    /// By flow, and both directions of a connection to the same queue.
+    /// By flow, with both directions of a connection on the same queue.
     Symmetric,
 }
 
-/// What kind of interface to the machine's own network stack.
+/// The kind of interface to the machine's own network stack.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash)]
 pub enum TapKind {
     /// One for Ethernet frames.
@@ -102,25 +102,25 @@ pub enum TapKind {
     Tun,
 }
 
-/// What an interface to the machine's own network stack is to be like.
+/// The settings of an interface to the machine's own network stack.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct TapOptions {
-    /// What it carries.
+    /// The kind of packets that it carries.
     pub kind: TapKind,
-    /// Its name; the kernel chooses `tap0`, `tun1`, ... unless given. An interface that is there
-    /// already, made by `ip tuntap add`, is used.
+    /// Its name; by default the kernel chooses `tap0`, `tun1`, ... An existing interface, made by
+    /// `ip tuntap add`, is used.
     pub name: Option<String>,
     /// How many queues it has; at least 1.
     pub queues: usize,
-    /// The machine's address on it, and the network that is reached by it.
+    /// The machine's address on it, and the network that it reaches.
     pub ipv4: Option<Ipv4Prefix>,
     /// The same for IPv6.
     pub ipv6: Option<Ipv6Prefix>,
-    /// A host on that network by which the machine reaches all others.
+    /// A host on that network through which the machine reaches all other hosts.
     pub gateway: Option<Ipv4Addr>,
-    /// Its Ethernet address; the kernel chooses unless given.
+    /// Its Ethernet address; by default the kernel chooses.
     pub ether: Option<EtherAddress>,
-    /// The longest packet without its Ethernet header, in bytes; the kernel's 1,500 unless given.
+    /// The maximum packet length without its Ethernet header, in bytes; by default the kernel's 1,500.
     pub mtu: Option<usize>,
     /// Whether to bring it up. It is brought up for an address too.
     pub up: bool,

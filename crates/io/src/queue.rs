@@ -1,4 +1,4 @@
-//! The seam between elements and devices: one queue, one thread.
+//! The interface between elements and devices: one queue, one thread.
 
 use std::io;
 use std::os::fd::OwnedFd;
@@ -11,33 +11,34 @@ use crate::meter::{Meter, QueueCounts};
 use crate::method::Method;
 use crate::options::{RxOptions, TapOptions, TxOptions};
 
-/// A receive queue of a device. It belongs to one thread, so what it changes for each burst is best kept
-/// on cache lines that no other queue has a part of (`#[repr(align(128))]`).
+/// A receive queue of a device. It belongs to one thread. State that changes for each burst is best kept on
+/// cache lines that no other queue uses (`#[repr(align(128))]`).
 pub trait RxQueue: Send {
-    /// Adds to `batch` what has arrived, at most as many packets as it has room for and at most
-    /// `max`. Returns how many came; 0 when there is nothing.
+    /// Adds packets that have arrived to `batch`, as many as it has room for, but at most `max`. Returns
+    /// their number, 0 when there are none.
     ///
     /// # Errors
-    /// The device failed. Packets that came before are in the batch; the queue may be tried again.
+    /// The device failed. Packets that arrived before are in the batch; the caller may try the queue again.
     fn receive(&mut self, batch: &mut Batch, max: usize) -> io::Result<usize>;
 
-    /// A descriptor of its own that is readable when packets wait, for an idle thread to sleep on.
+    /// A file descriptor, owned by the caller, that is readable when packets wait, for an idle thread to
+    /// sleep on.
     fn readiness(&self) -> Option<OwnedFd> {
         None
     }
 
-    /// True when nothing will ever come any more (the end of a file).
+    /// True when no more packets will ever arrive (the end of a file).
     fn is_finished(&self) -> bool {
         false
     }
 
-    /// What the device counted.
+    /// The device's counts.
     fn counts(&self) -> QueueCounts {
         self.meter().map_or_else(QueueCounts::default, |meter| meter.counts())
     }
 
-    /// Where the queue counts all that it receives and that the device counted, to be read without it. Of other
-    /// queues whoever wants to know has to look at the packets and to ask for [`counts`](Self::counts).
+    /// The counters for everything that the queue receives and that the device counts, readable without the
+    /// queue. For queues without a meter, count the packets yourself and call [`counts`](Self::counts).
     fn meter(&self) -> Option<Arc<Meter>> {
         None
     }
@@ -45,14 +46,14 @@ pub trait RxQueue: Send {
 
 /// A transmit queue of a device. It belongs to one thread.
 pub trait TxQueue: Send {
-    /// Takes packets from the front of `batch` and sends them; what the device has no room for
-    /// stays. Returns how many were taken.
+    /// Sends packets from the front of `batch`; packets for which the device has no room stay. Returns how
+    /// many were sent.
     ///
     /// # Errors
-    /// The device failed, or refuses the first packet that is left in the batch.
+    /// The device failed, or rejects the first packet that is left in the batch.
     fn transmit(&mut self, batch: &mut Batch) -> io::Result<usize>;
 
-    /// Sends what is buffered.
+    /// Sends buffered packets.
     ///
     /// # Errors
     /// The device failed.
@@ -60,71 +61,69 @@ pub trait TxQueue: Send {
         Ok(())
     }
 
-    /// What the device counted.
+    /// The device's counts.
     fn counts(&self) -> QueueCounts {
         self.meter().map_or_else(QueueCounts::default, |meter| meter.counts())
     }
 
-    /// Where the queue counts all that it transmits, as [`RxQueue::meter`].
+    /// The counters for everything that the queue transmits, like [`RxQueue::meter`].
     fn meter(&self) -> Option<Arc<Meter>> {
         None
     }
 }
 
-/// What is known of a device without opening it: enough to plan threads for it.
+/// What is known about a device without opening it: enough to plan threads for it.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct DeviceFacts {
-    /// How many receive queues it has; unknown where only opening it can tell.
+    /// The number of receive queues; `None` if it is known only after opening the device.
     pub rx_queues: Option<usize>,
-    /// How many transmit queues it has.
+    /// The number of transmit queues.
     pub tx_queues: Option<usize>,
     /// The NUMA node that it is attached to.
     pub numa_node: Option<usize>,
 }
 
-/// What a device can do.
+/// The capabilities of a device.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Capabilities {
-    /// The backend's name, as the plan prints it: `AF_PACKET`, `lab`, ...
+    /// The backend's name, as the plan prints it: `AF_PACKET`, `lab`.
     pub backend: &'static str,
-    /// Packets are not copied between the device and us.
+    /// Packets are not copied between the device and Millrace.
     pub zero_copy: bool,
     /// The NUMA node that the device is attached to.
     pub numa_node: Option<usize>,
-    /// The longest packet that it takes, in bytes with the Ethernet header.
+    /// The maximum length of packets that it accepts, in bytes with the Ethernet header.
     pub max_length: Option<usize>,
-    /// Received packets come with the annotations that they are to have: the MAC header and, if it
-    /// is wanted, the time.
+    /// Received packets already have their annotations: the MAC header and, if requested, the time.
     pub annotated: bool,
 }
 
-/// An opened device's queues, and what was done to the device to open it.
+/// The queues of an opened device, and the changes made to open it.
 pub struct Opened<Q: ?Sized> {
     /// The queues.
     pub queues: Vec<Box<Q>>,
-    /// What the device can do.
+    /// The capabilities of the device.
     pub capabilities: Capabilities,
-    /// Each change to the machine's set-up, in a sentence: it is announced. Dropping the queues
-    /// undoes it.
+    /// Each change to the machine's settings, as a sentence to print. Dropping the queues reverts them.
     pub changes: Vec<String>,
 }
 
-/// An interface to the machine's own network stack that is ready: as many queues in each direction as were asked for.
+/// An interface to the machine's own network stack that is ready, with the requested number of queues in each direction.
 pub struct Tap {
     /// Its name.
     pub name: String,
-    /// What the machine sends.
+    /// For packets from the machine.
     pub rx: Opened<dyn RxQueue>,
-    /// To the machine.
+    /// For packets to the machine.
     pub tx: Opened<dyn TxQueue>,
 }
 
-/// A kind of device, or a set of virtual ones: where the names in a configuration lead.
+/// A kind of device, or a set of virtual ones: gives a meaning to the device names in a configuration.
 pub trait Backend: Send + Sync {
     /// Opens a device to receive from.
     ///
     /// # Errors
-    /// There is no such device, or it cannot be opened; the message says what to do.
+    /// There is no such device, or it cannot be opened; the message contains advice.
     fn open_rx(
         &self,
         device: &str,
@@ -134,33 +133,33 @@ pub trait Backend: Send + Sync {
     /// Opens a device to transmit to.
     ///
     /// # Errors
-    /// There is no such device, or it cannot be opened; the message says what to do.
+    /// There is no such device, or it cannot be opened; the message contains advice.
     fn open_tx(
         &self,
         device: &str,
         options: &TxOptions,
     ) -> Result<Opened<dyn TxQueue>, DeviceError>;
 
-    /// Makes an interface with the machine's own network stack at the other end.
+    /// Creates an interface with the machine's own network stack at the other end.
     ///
     /// # Errors
-    /// It cannot be made; the message says what to do.
+    /// It cannot be created; the message contains advice.
     fn open_tap(&self, options: &TapOptions) -> Result<Tap, DeviceError> {
         let device = options.name.as_deref().unwrap_or_default();
         Err(DeviceError::unsupported(device, "there is no network stack to be at the other end"))
     }
 
-    /// Called when all devices that a router uses have been opened and before packets move, for
-    /// backends that must know all queues of a device to set it up. What was done to each device,
-    /// in sentences. Where nobody calls it, a queue's first use does the same.
+    /// Called after all devices of a router have been opened and before packets flow, for backends that must
+    /// know all queues of a device to set it up. Returns the changes made to each device, as sentences. If it
+    /// is not called, a queue's first use does the same.
     ///
     /// # Errors
-    /// A device cannot be set up; the message says what to do.
+    /// A device cannot be set up; the message contains advice.
     fn start(&self) -> Result<Vec<(String, String)>, DeviceError> {
         Ok(Vec::new())
     }
 
-    /// What is known of a device without opening or changing it.
+    /// What is known about a device without opening or changing it.
     fn facts(&self, _device: &str, _method: &Method) -> DeviceFacts {
         DeviceFacts::default()
     }
@@ -178,17 +177,17 @@ pub enum DeviceError {
     /// There is no device with this name.
     #[error("no device ‘{0}’")]
     Unknown(String),
-    /// The system refuses a step.
+    /// The system refused an operation.
     #[error("{device}: {step}: {source}{}", advice(source))]
     Refused {
         /// The device.
         device: String,
-        /// What was tried.
+        /// The operation.
         step: &'static str,
-        /// What the system said.
+        /// The system's error.
         source: io::Error,
     },
-    /// The backend cannot do what is asked.
+    /// The backend does not support what was requested.
     #[error("{device}: {what}")]
     Unsupported {
         /// The device.
@@ -221,7 +220,7 @@ fn advice(error: &io::Error) -> &'static str {
     }
 }
 
-/// Why an open device does not take or give packets, for its user.
+/// Why an open device does not accept or deliver packets, as a message for its user.
 pub fn trouble(error: &io::Error) -> String {
     let words = match error.raw_os_error() {
         Some(libc::ENETDOWN) => "the interface is down: packets flow when it is up",
@@ -232,6 +231,6 @@ pub fn trouble(error: &io::Error) -> String {
     words.to_owned()
 }
 
-/// The service through which elements reach devices: the backend that the program chose for the
-/// names in the configuration.
+/// The service through which elements reach devices: the backend that the program chose for the device names
+/// in the configuration.
 pub struct Devices(pub Box<dyn Backend>);

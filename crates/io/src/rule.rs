@@ -1,17 +1,17 @@
-//! Which packets a device takes from the machine's own network stack.
+//! Rules that select which packets a device takes from the machine's own network stack.
 //!
-//! A rule is a row of words, all of which a packet must fulfil; a list of rules is separated by
-//! commas, and a packet need fulfil one of them:
+//! A rule is a list of words, all of which a packet must match. Commas separate the rules of a list; a packet
+//! must match one of them:
 //!
 //! | words | packets |
 //! |---|---|
-//! | `ip`, `ip6`, `arp`, `ether 0x88cc` | of this EtherType, behind up to two VLAN tags |
+//! | `ip`, `ip6`, `arp`, `ether 0x88cc` | of this EtherType, after up to two VLAN tags |
 //! | `icmp`, `tcp`, `udp`, `sctp`, `icmp6`, `proto 47` | of this IP protocol |
 //! | `port 53`, `src port 53`, `dst port 6000-6063` | of TCP, UDP or SCTP with this port on either side, or the one named |
-//! | `net 10.0.0.0/8`, `src net ...`, `dst net 2001:db8::/32` | with this address on either side, or the one named; `host` is the same word |
+//! | `net 10.0.0.0/8`, `src net ...`, `dst net 2001:db8::/32` | with this address on either side, or the one named; `host` is a synonym |
 //!
-//! `and` may stand between the words. Fragments of IP packets other than the first have no ports, and
-//! IPv6 extension headers are not looked behind: such packets fulfil no rule with ports.
+//! `and` between the words is optional. Fragments of IP packets other than the first have no ports, and IPv6
+//! extension headers are not skipped: such packets match no rule with ports.
 //!
 //! ```
 //! use millrace_io::Rule;
@@ -28,7 +28,7 @@ use std::str::FromStr;
 
 use millrace_core::net::{Ipv4Prefix, Ipv6Prefix};
 
-/// A kind of packets, by their headers.
+/// A set of packets, selected by their headers.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Rule {
     pub(crate) ether_type: Option<u16>,
@@ -37,7 +37,7 @@ pub struct Rule {
     pub(crate) networks: Vec<(Side, Network)>,
 }
 
-/// Which of a packet's two addresses or ports is meant.
+/// Which of a packet's two addresses or ports to compare.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Side {
     Source,
@@ -52,7 +52,7 @@ pub(crate) enum Network {
     V6(Ipv6Prefix),
 }
 
-/// A text that is no rule.
+/// A text that is not a valid rule.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 #[error("bad rule ‘{rule}’: {problem}")]
 pub struct RuleError {
@@ -77,7 +77,7 @@ impl Rule {
     /// Reads a list of rules, separated by commas; an empty text has none.
     ///
     /// # Errors
-    /// A part of the text is no rule.
+    /// A part of the text is not a valid rule.
     pub fn list(text: &str) -> Result<Vec<Self>, RuleError> {
         let parts = text.split(',').map(str::trim).filter(|part| !part.is_empty());
         parts.map(Self::from_str).collect()
@@ -138,7 +138,7 @@ impl Rule {
         }
     }
 
-    /// What contradicts itself would match nothing.
+    /// Rejects contradictions, which would match nothing.
     fn check(&self) -> Result<(), String> {
         let over_ip = matches!(self.ether_type, None | Some(IP | IP6));
         let has_ports = matches!(self.protocol, None | Some(6 | 17 | 132));

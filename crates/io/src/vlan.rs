@@ -2,10 +2,10 @@
 
 /// Bytes of a tag.
 pub(crate) const TAG: usize = 4;
-/// Bytes in front of it: the two Ethernet addresses.
+/// The bytes before it: the two Ethernet addresses.
 pub(crate) const ADDRESSES: usize = 12;
 
-/// How much longer than others a frame may be for its tag.
+/// How much longer a frame may be because of its tag, in bytes.
 #[inline]
 pub(crate) fn tag_len(frame: &[u8]) -> usize {
     match frame.get(ADDRESSES..ADDRESSES + 2) {

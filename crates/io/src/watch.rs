@@ -1,4 +1,4 @@
-//! What an idle thread sleeps on: packets of a queue, and whatever else its queue waits for.
+//! What an idle thread sleeps on: the packets of a queue, and other events that the queue waits for.
 
 use std::io;
 use std::os::fd::{AsFd, OwnedFd};
@@ -10,12 +10,12 @@ use rustix::time::{
     timerfd_settime,
 };
 
-/// A descriptor that stays the same when the sources behind it are replaced, and that does not keep
-/// them open.
+/// A descriptor that stays the same when the sources behind it are replaced, and that does not keep them
+/// open.
 #[derive(Debug)]
 pub(crate) struct Watch {
     all: OwnedFd,
-    /// Made when it is first needed.
+    /// Created when first needed.
     timer: Option<OwnedFd>,
 }
 
@@ -24,18 +24,18 @@ impl Watch {
         Ok(Self { all: epoll::create(epoll::CreateFlags::CLOEXEC)?, timer: None })
     }
 
-    /// Becomes readable, too, when `source` is or has failed, until that is closed.
+    /// Makes this readable also when `source` is readable or has failed, until that is closed.
     pub(crate) fn follow(&self, source: impl AsFd) -> io::Result<()> {
         Ok(epoll::add(&self.all, source, epoll::EventData::new_u64(0), epoll::EventFlags::IN)?)
     }
 
-    /// Leaves a source alone that has failed for good.
+    /// Stops following a source that has failed for good.
     pub(crate) fn forget(&self, source: impl AsFd) {
         // It may have been forgotten before.
         let _ = epoll::delete(&self.all, source);
     }
 
-    /// Becomes readable time and again, or no more.
+    /// Makes this readable at regular intervals, or stops that.
     pub(crate) fn tick(&mut self, every: Option<Duration>) {
         if self.timer.is_none() && every.is_some() {
             let flags = TimerfdFlags::CLOEXEC | TimerfdFlags::NONBLOCK;
@@ -55,7 +55,7 @@ impl Watch {
         }
     }
 
-    /// Takes note of a tick.
+    /// Acknowledges a tick.
     pub(crate) fn clear(&self) {
         if let Some(timer) = &self.timer {
             // There may be none.
@@ -63,7 +63,7 @@ impl Watch {
         }
     }
 
-    /// A descriptor of its own for a thread to sleep on.
+    /// A duplicate for a thread to sleep on.
     pub(crate) fn duplicate(&self) -> io::Result<OwnedFd> {
         self.all.try_clone()
     }

@@ -1,8 +1,8 @@
-//! The syntax tree: what a configuration file says, before any name is resolved.
+//! The syntax tree: the contents of a configuration file, before any name is resolved.
 //!
-//! The tree holds places, not copies: every name, class and configuration string is a
-//! [`TextRange`] of the one text that the [`File`] was parsed from. So a tree stays small, and a
-//! tool that rewrites a file knows which bytes each part came from.
+//! The tree contains positions, not copies: every name, class and configuration string is a [`TextRange`] of
+//! the one text that the [`File`] was parsed from. So a tree stays small, and a tool that rewrites a file
+//! knows which bytes each part came from.
 //!
 //! ```text
 //! File ── Item ─┬─ Chain ── Element ─┬─ Name          q
@@ -19,15 +19,14 @@ use crate::source::SourceId;
 /// A parsed configuration file.
 #[derive(Clone, Debug)]
 pub struct File {
-    /// The text that all ranges are about.
+    /// The text that all ranges refer to.
     pub source: SourceId,
     /// The statements.
     pub items: Vec<Item>,
-    /// Comments and line marks between tokens, in order. Those inside configuration strings are
-    /// part of the string.
+    /// Comments and line marks between tokens, in order. Comments inside configuration strings are part of
+    /// the string.
     pub comments: Vec<Comment>,
-    /// Identifiers that the parser passed over after an error. A name that stands here may well
-    /// be declared by what could not be read.
+    /// Identifiers that the parser skipped after an error. The skipped text may well declare such a name.
     pub skipped: Vec<TextRange>,
 }
 
@@ -43,7 +42,7 @@ pub enum Item {
 }
 
 impl Item {
-    /// Where the statement stands.
+    /// The range of the statement.
     pub fn range(&self) -> TextRange {
         match self {
             Item::Chain(chain) => chain.range(),
@@ -53,7 +52,7 @@ impl Item {
     }
 }
 
-/// Elements joined by commas and arrows: `a, b :: Queue -> [1] c`. It is never empty.
+/// Elements connected by commas and arrows: `a, b :: Queue -> [1] c`. It is never empty.
 ///
 /// The elements between two arrows are one *stage*; see [`Chain::stages`].
 #[derive(Clone, Debug)]
@@ -63,13 +62,13 @@ pub struct Chain {
 }
 
 impl Chain {
-    /// The stages: runs of elements that commas join. All links inside a stage are commas; its
-    /// last element has the arrow that leads to the next stage.
+    /// The stages: runs of elements separated by commas. All links inside a stage are commas; its last
+    /// element has the arrow that leads to the next stage.
     pub fn stages(&self) -> impl Iterator<Item = &[Element]> {
         self.elements.split_inclusive(|element| element.link != Link::Comma)
     }
 
-    /// Where the chain stands.
+    /// The range of the chain.
     pub fn range(&self) -> TextRange {
         match (self.elements.first(), self.elements.last()) {
             (Some(first), Some(last)) => first.range.to(last.range),
@@ -78,7 +77,7 @@ impl Chain {
     }
 }
 
-/// What joins an element to the next.
+/// What follows an element in a chain.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Link {
     /// `,`
@@ -87,7 +86,7 @@ pub enum Link {
     Arrow,
     /// `=>`
     FatArrow,
-    /// Nothing: the chain ends.
+    /// Nothing: the end of the chain.
     End,
 }
 
@@ -100,7 +99,7 @@ pub struct Element {
     pub body: Body,
     /// The ports after it.
     pub outputs: Option<Box<Ports>>,
-    /// What follows.
+    /// What follows it.
     pub link: Link,
     /// From its first token to its last; empty, between tokens, when there is none.
     pub range: TextRange,
@@ -109,12 +108,12 @@ pub struct Element {
 /// What an [`Element`] is.
 #[derive(Clone, Debug)]
 pub enum Body {
-    /// Nothing is written: `input` at the start of a chain, `output` at its end. What ports there
-    /// are stand in [`Element::inputs`].
+    /// Nothing is written: `input` at the start of a chain, `output` at its end. If there are ports, they are
+    /// in [`Element::inputs`].
     Implicit,
     /// A bare identifier: a reference to an element, or an anonymous element of that class.
     Name(TextRange),
-    /// Something that says a class or a configuration.
+    /// Something with a class or a configuration.
     Declaration(Box<Declaration>),
     /// `(...)`
     Group(Box<Group>),
@@ -125,18 +124,18 @@ pub enum Body {
 pub struct Declaration {
     /// The identifier before `::` or before the parenthesis.
     pub name: Option<TextRange>,
-    /// The class after `::`, or the compound that stands where an element could.
+    /// The class after `::`, or the compound element in place of an element.
     pub class: Option<Class>,
     /// The text between the parentheses.
     pub config: Option<TextRange>,
 }
 
-/// A class where one is used.
+/// A use of a class.
 #[derive(Clone, Debug)]
 pub enum Class {
     /// By its name.
     Name(TextRange),
-    /// By what it is made of.
+    /// By its definition.
     Compound(Box<Compound>),
 }
 
@@ -145,7 +144,7 @@ pub enum Class {
 pub struct Compound {
     /// From brace to brace.
     pub range: TextRange,
-    /// What stands between the bars; never empty.
+    /// The definitions between the bars; never empty.
     pub alternatives: Vec<Alternative>,
     /// The `...` that stands for the class's earlier definitions.
     pub extends: Option<TextRange>,
@@ -173,7 +172,7 @@ pub struct Formal {
     pub variable: TextRange,
 }
 
-/// `( statements )` where an element could stand, or `name :: ( statements )`.
+/// `( statements )` in place of an element, or `name :: ( statements )`.
 #[derive(Clone, Debug)]
 pub struct Group {
     /// The identifier before `::`.
@@ -184,18 +183,18 @@ pub struct Group {
     pub items: Vec<Item>,
 }
 
-/// A list of ports: `[0, 2-4]`, or `[1,]`, which goes on as far as the other side asks.
+/// A list of ports: `[0, 2-4]`, or `[1,]`, which extends as far as the other side needs.
 #[derive(Clone, Debug)]
 pub struct Ports {
     /// From bracket to bracket.
     pub range: TextRange,
-    /// The ports, as first and last of ranges. Empty means port 0.
+    /// The ports, as ranges with first and last port. Empty means port 0.
     pub ranges: Vec<PortRange>,
-    /// True when the list has no end: `[]` or a comma before the bracket.
+    /// True when the list is open-ended: `[]` or a comma before the bracket.
     pub open: bool,
 }
 
-/// Ports `first` to `last`, both included.
+/// Ports `first` to `last`, inclusive.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct PortRange {
     /// The first port.
@@ -211,7 +210,7 @@ pub struct ElementClass {
     pub range: TextRange,
     /// The new name.
     pub name: TextRange,
-    /// What it is a name for.
+    /// The class that it names.
     pub class: Class,
 }
 
@@ -231,7 +230,7 @@ pub struct Directive {
 pub enum DirectiveKind {
     /// The configuration needs packages or libraries.
     Require,
-    /// The configuration has what others may require.
+    /// The configuration provides what others may require.
     Provide,
     /// Gives variables their values.
     Define,

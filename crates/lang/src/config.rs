@@ -1,11 +1,11 @@
-//! Configuration strings: what stands between an element's parentheses.
+//! Configuration strings: the text between an element's parentheses.
 //!
-//! Click hands the string to the element as it is written. Nearly every element then takes it
-//! apart in the same way, and so do these functions:
+//! Click passes the string to the element as it is written. Nearly every element then parses it in the same
+//! way, with these functions:
 //!
-//! 1. [`split_args`] cuts it at unquoted commas and takes the comments out,
-//! 2. [`keyword`] and [`split_words`] cut an argument at unquoted spaces,
-//! 3. [`unquote`] removes quotes and replaces escapes, which gives bytes.
+//! 1. [`split_args`] splits it at unquoted commas and removes the comments,
+//! 2. [`keyword`] and [`split_words`] split an argument at unquoted spaces,
+//! 3. [`unquote`] removes quotes and replaces escapes, which produces bytes.
 //!
 //! ```
 //! use millrace_lang::config::{keyword, split_args, unquote};
@@ -19,8 +19,8 @@
 //! assert_eq!(unquote(data), b"a, b\n");
 //! ```
 //!
-//! The rules are those of Click's `confparse` and of the CONFIGURATION STRINGS section of its
-//! manual page click(5). All functions take time and memory in proportion to the text.
+//! The rules are those of Click's `confparse` and of the CONFIGURATION STRINGS section of its manual page
+//! click(5). All functions need time and memory in proportion to the text.
 
 use std::borrow::Cow;
 
@@ -35,10 +35,10 @@ pub struct ArgText<'a> {
     pub end: usize,
 }
 
-/// Cuts a configuration string into its arguments at unquoted commas.
+/// Splits a configuration string into its arguments at unquoted commas.
 ///
-/// Parentheses do not protect a comma; quotes do. A last argument that is empty is dropped, so
-/// that `a, b,` has two.
+/// Parentheses do not protect a comma; quotes do. An empty last argument is dropped, so `a, b,` has two
+/// arguments.
 pub fn split_args(text: &str) -> Vec<ArgText<'_>> {
     let mut args = Vec::new();
     let mut pos = 0;
@@ -68,7 +68,7 @@ pub struct Word<'a> {
     pub start: usize,
 }
 
-/// Cuts an argument into words at unquoted space and comments.
+/// Splits an argument into words at unquoted space and comments.
 ///
 /// ```
 /// let words = millrace_lang::config::split_words("allow src 'a b'c");
@@ -86,7 +86,7 @@ pub fn split_words(text: &str) -> Vec<Word<'_>> {
     words
 }
 
-/// Takes the first word off a text: the word and what follows it, without the space between.
+/// Splits the first word off a text: returns the word and the text after it, without the space between.
 pub fn shift_word(text: &str) -> (&str, &str) {
     let bytes = text.as_bytes();
     let start = skip_blank(bytes, 0);
@@ -97,8 +97,8 @@ pub fn shift_word(text: &str) -> (&str, &str) {
 
 /// The keyword that an argument starts with, and its value: `LIMIT 10` is `LIMIT` and `10`.
 ///
-/// Keywords are made of letters, digits and `_.:?!`. Whether the element knows such a keyword is
-/// for the element to say: `eth0` by itself looks like one, too.
+/// Keywords consist of letters, digits and `_.:?!`. Only the element knows whether it has such a keyword:
+/// `eth0` by itself looks like one, too.
 pub fn keyword(arg: &str) -> Option<(&str, &str)> {
     let end = arg.bytes().position(is_space).unwrap_or(arg.len());
     let (word, rest) = arg.split_at_checked(end)?;
@@ -106,11 +106,11 @@ pub fn keyword(arg: &str) -> Option<(&str, &str)> {
     (!word.is_empty() && word.bytes().all(valid)).then(|| (word, rest.trim_start_matches(space)))
 }
 
-/// Removes one level of quoting: the bytes that the text stands for.
+/// Removes one level of quoting: returns the bytes that the text stands for.
 ///
-/// `"..."` is replaced by its contents with escapes replaced, `'...'` by its contents as they
-/// are, and `\<...>` outside of quotes by the bytes its hexadecimal digits name. Comments outside
-/// of quotes are taken out as [`uncomment`] does.
+/// `"..."` is replaced by its contents with escapes replaced, `'...'` by its unchanged contents, and `\<...>`
+/// outside quotes by the bytes of its hexadecimal digits. Comments outside quotes are removed as by
+/// [`uncomment`].
 ///
 /// ```
 /// use millrace_lang::config::unquote;
@@ -139,7 +139,7 @@ pub fn unquote(text: &str) -> Vec<u8> {
     out
 }
 
-/// Quotes bytes so that [`unquote`] gives them back, in printable ASCII.
+/// Quotes bytes so that [`unquote`] returns them, in printable ASCII.
 ///
 /// ```
 /// use millrace_lang::config::quote;
@@ -165,7 +165,7 @@ pub fn quote(bytes: &[u8]) -> String {
     out
 }
 
-/// True of a Click identifier: letters, digits, `_` and `@`, with single slashes inside.
+/// True for a Click identifier: letters, digits, `_` and `@`, with single slashes inside.
 pub fn is_identifier(text: &str) -> bool {
     let part = |part: &str| {
         !part.is_empty() && part.bytes().all(|b| b.is_ascii_alphanumeric() || b"_@".contains(&b))
@@ -173,7 +173,7 @@ pub fn is_identifier(text: &str) -> bool {
     text.split('/').all(part)
 }
 
-/// True of what Click calls a word: printable ASCII without space, quotes, backslash or comma.
+/// True for what Click calls a word: printable ASCII without space, quotes, backslash or comma.
 pub fn is_word(text: &str) -> bool {
     !text.is_empty() && text.bytes().all(|b| b.is_ascii_graphic() && !b"\"'\\,".contains(&b))
 }
@@ -191,12 +191,11 @@ fn space(c: char) -> bool {
 pub(crate) struct Skip {
     /// One past the skipped bytes.
     pub(crate) pos: usize,
-    /// True when the end of the text came before the end of the quote or comment.
+    /// True when the text ended before the quote or comment did.
     pub(crate) unclosed: bool,
 }
 
-/// Passes over the quoted string, comment or `\<...>` that starts at `pos`, or over the one byte
-/// that stands there.
+/// Skips the quoted string, comment or `\<...>` that starts at `pos`, or the single byte there.
 pub(crate) fn skip_opaque(bytes: &[u8], pos: usize) -> Skip {
     let open = Skip { pos: bytes.len(), unclosed: true };
     let closed = |pos: usize| Skip { pos, unclosed: false };
@@ -223,12 +222,12 @@ pub(crate) fn skip_opaque(bytes: &[u8], pos: usize) -> Skip {
     }
 }
 
-/// Passes over the comment that starts at `pos`, or over the one byte that stands there.
+/// Skips the comment that starts at `pos`, or the single byte there.
 pub(crate) fn skip_comment_or_byte(bytes: &[u8], pos: usize) -> usize {
     if is_comment(bytes, pos) { skip_comment(bytes, pos).pos } else { pos + 1 }
 }
 
-/// Passes over `\<...>`, in which comments may stand.
+/// Skips `\<...>`, which may contain comments.
 fn skip_opaque_data(bytes: &[u8], pos: usize) -> Skip {
     let mut i = pos + 2;
     while let Some(&b) = bytes.get(i) {
@@ -241,7 +240,7 @@ fn skip_opaque_data(bytes: &[u8], pos: usize) -> Skip {
     Skip { pos: bytes.len(), unclosed: true }
 }
 
-/// Passes over a comment; the end of the line belongs to a line comment.
+/// Skips a comment; a line comment includes the end of the line.
 fn skip_comment(bytes: &[u8], pos: usize) -> Skip {
     let rest = bytes.get(pos + 2..).unwrap_or_default();
     if bytes.get(pos + 1) == Some(&b'/') {
@@ -256,7 +255,7 @@ fn is_comment(bytes: &[u8], pos: usize) -> bool {
     bytes.get(pos) == Some(&b'/') && matches!(bytes.get(pos + 1), Some(b'/' | b'*'))
 }
 
-/// Passes over space and comments.
+/// Skips space and comments.
 fn skip_blank(bytes: &[u8], mut pos: usize) -> usize {
     loop {
         match bytes.get(pos) {
@@ -278,7 +277,7 @@ fn word_end(bytes: &[u8], mut pos: usize) -> usize {
     pos
 }
 
-/// The text from `pos` to the end, or to a comma, without comments and outer space; and where it
+/// The text from `pos` to the end, or to a comma, without comments and outer space; and the position where it
 /// stopped.
 fn uncomment_from(text: &str, pos: usize, stop_at_comma: bool) -> (ArgText<'_>, usize) {
     let bytes = text.as_bytes();
@@ -310,7 +309,7 @@ fn uncomment_from(text: &str, pos: usize, stop_at_comma: bool) -> (ArgText<'_>, 
     (ArgText { text, start, end: right }, pos)
 }
 
-/// Replaces the escape whose backslash stands at `pos`; gives the place after it.
+/// Replaces the escape whose backslash is at `pos`; returns the position after it.
 fn escape(bytes: &[u8], pos: usize, out: &mut Vec<u8>) -> usize {
     let Some(&kind) = bytes.get(pos + 1) else {
         out.push(b'\\');
@@ -354,7 +353,7 @@ fn escape(bytes: &[u8], pos: usize, out: &mut Vec<u8>) -> usize {
     pos + 2
 }
 
-/// The bytes that pairs of hexadecimal digits name; all else is passed over, comments too.
+/// The bytes given by pairs of hexadecimal digits; skips everything else, including comments.
 fn hex_data(text: &[u8], out: &mut Vec<u8>) {
     let mut high = None;
     let mut pos = 0;

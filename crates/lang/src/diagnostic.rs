@@ -1,45 +1,44 @@
-//! What is wrong with a configuration, and where.
+//! Problems in a configuration, with their location.
 
 use crate::source::Span;
 
-/// How bad it is.
+/// The severity of a diagnostic.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub enum Severity {
-    /// Nothing is wrong: the configuration says something.
+    /// Not a problem: a message from the configuration itself.
     Message,
-    /// The configuration runs; somebody should look.
+    /// The configuration runs, but deserves a look.
     Warning,
     /// The configuration does not run.
     Error,
 }
 
-/// One finding about a configuration.
+/// One diagnostic about a configuration.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Diagnostic {
     /// How bad it is.
     pub severity: Severity,
     /// What is wrong, in one sentence without a full stop.
     pub message: String,
-    /// The place, when there is one.
+    /// The location, if there is one.
     pub span: Option<Span>,
-    /// Words to stand under the place.
+    /// Text to print under the location.
     pub label: Option<String>,
-    /// What to do: often the name that was meant.
+    /// Advice: often the name that was meant.
     pub help: Option<String>,
-    /// Other places and remarks that explain the finding.
+    /// Other locations and remarks that explain the problem.
     pub notes: Vec<Note>,
-    /// What was being done, as Click says it: ``While configuring ‘q :: Queue’``.
+    /// What was being done, in Click's words: ``While configuring ‘q :: Queue’``.
     pub context: Option<String>,
-    /// Where that was being done, when it is not `span`: the element, for a mistake in one of its
-    /// arguments.
+    /// Where that was being done, if it is not `span`: the element, for an error in one of its arguments.
     pub context_span: Option<Span>,
-    /// A place outside of the configuration, such as `trace.txt:3`.
+    /// A location outside the configuration, such as `trace.txt:3`.
     pub landmark: Option<String>,
-    /// What stands at that place.
+    /// The text at that location.
     pub excerpt: Option<Excerpt>,
 }
 
-/// A line of a file outside of the configuration, and a place in it.
+/// A line of a file outside the configuration, and a position in it.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Excerpt {
     /// The file's name.
@@ -48,7 +47,7 @@ pub struct Excerpt {
     pub line: usize,
     /// The line.
     pub text: String,
-    /// The byte of it where the place begins; it ends with the word.
+    /// The byte offset of the position; it extends to the end of the word.
     pub at: usize,
 }
 
@@ -57,24 +56,24 @@ pub struct Excerpt {
 pub struct Note {
     /// The remark.
     pub message: String,
-    /// Its place, when it has one.
+    /// Its location, if it has one.
     pub span: Option<Span>,
-    /// Click says it, too; other remarks are left out where its messages are wanted.
+    /// Whether Click prints it, too; other remarks are omitted where Click's messages are wanted.
     pub in_click: bool,
 }
 
 impl Diagnostic {
-    /// An error at a place.
+    /// An error at a location.
     pub fn error(span: impl Into<Option<Span>>, message: impl Into<String>) -> Self {
         Self::new(Severity::Error, span.into(), message.into())
     }
 
-    /// A message of the configuration's own.
+    /// A message from the configuration itself.
     pub fn message(span: impl Into<Option<Span>>, message: impl Into<String>) -> Self {
         Self::new(Severity::Message, span.into(), message.into())
     }
 
-    /// A warning at a place.
+    /// A warning at a location.
     pub fn warning(span: impl Into<Option<Span>>, message: impl Into<String>) -> Self {
         Self::new(Severity::Warning, span.into(), message.into())
     }
@@ -94,70 +93,70 @@ impl Diagnostic {
         }
     }
 
-    /// Adds words under the place.
+    /// Adds text under the location.
     #[must_use]
     pub fn label(mut self, label: impl Into<String>) -> Self {
         self.label = Some(label.into());
         self
     }
 
-    /// Adds what to do.
+    /// Adds advice.
     #[must_use]
     pub fn help(mut self, help: impl Into<String>) -> Self {
         self.help = Some(help.into());
         self
     }
 
-    /// Adds a remark that Click makes, too.
+    /// Adds a remark that Click also prints.
     #[must_use]
     pub fn note(mut self, span: impl Into<Option<Span>>, message: impl Into<String>) -> Self {
         self.notes.push(Note { message: message.into(), span: span.into(), in_click: true });
         self
     }
 
-    /// Adds a remark that Click does not make.
+    /// Adds a remark that Click does not print.
     #[must_use]
     pub fn remark(mut self, span: impl Into<Option<Span>>, message: impl Into<String>) -> Self {
         self.notes.push(Note { message: message.into(), span: span.into(), in_click: false });
         self
     }
 
-    /// Says what was being done.
+    /// Sets what was being done.
     #[must_use]
     pub fn context(mut self, context: impl Into<String>) -> Self {
         self.context = Some(context.into());
         self
     }
 
-    /// Says what was being done, and where.
+    /// Sets what was being done, and where.
     #[must_use]
     pub fn context_at(mut self, span: Span, context: impl Into<String>) -> Self {
         self.context_span = Some(span);
         self.context(context)
     }
 
-    /// Says where outside of the configuration it was found: in a line of a file that an element reads.
+    /// Sets a location outside the configuration: in a line of a file that an element reads.
     #[must_use]
     pub fn landmark(mut self, landmark: impl Into<String>) -> Self {
         self.landmark = Some(landmark.into());
         self
     }
 
-    /// Shows what stands at the place outside of the configuration.
+    /// Sets the text at the location outside the configuration.
     #[must_use]
     pub fn excerpt(mut self, excerpt: Excerpt) -> Self {
         self.excerpt = Some(excerpt);
         self
     }
 
-    /// True of errors, false of warnings.
+    /// True for errors, false for warnings.
     pub fn is_error(&self) -> bool {
         self.severity == Severity::Error
     }
 }
 
-/// Findings of one compilation, kept to a number that somebody can read and that bounds the
-/// memory a hostile file can take.
+/// The diagnostics of one compilation, limited to a number that a person can read and that bounds the memory
+/// for a hostile file.
 #[derive(Debug, Default)]
 pub(crate) struct Findings {
     list: Vec<Diagnostic>,
@@ -166,7 +165,7 @@ pub(crate) struct Findings {
 }
 
 impl Findings {
-    /// More findings than this are counted, not kept.
+    /// Further diagnostics are counted, but not kept.
     pub(crate) const MOST: usize = 1000;
 
     pub(crate) fn push(&mut self, diagnostic: Diagnostic) {
@@ -178,7 +177,7 @@ impl Findings {
         }
     }
 
-    /// True when there is no room left; work that only finds more may stop.
+    /// True when there is no room left; work that only finds more problems may stop.
     pub(crate) fn is_full(&self) -> bool {
         self.list.len() >= Self::MOST
     }
@@ -193,8 +192,8 @@ impl Findings {
         self.list.iter().any(Diagnostic::is_error)
     }
 
-    /// The findings in the order of the text, those without a place last; of findings with the
-    /// same place and words, the first.
+    /// The diagnostics in the order of the text, those without a location last; of diagnostics with the same
+    /// location and text, only the first.
     pub(crate) fn into_sorted(self) -> Vec<Diagnostic> {
         let mut list = self.list;
         let place = |d: &Diagnostic| d.span.map_or((u32::MAX, u32::MAX), |s| (s.source.0, s.start));
@@ -211,7 +210,7 @@ impl Findings {
     }
 }
 
-/// A name of any length, short enough for a message.
+/// A name of any length, shortened for a message.
 pub(crate) fn shorten(name: &str) -> std::borrow::Cow<'_, str> {
     const MOST: usize = 60;
     match name.char_indices().nth(MOST) {

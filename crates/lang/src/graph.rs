@@ -1,8 +1,8 @@
-//! The flat graph: what is left of a configuration when compounds are expanded.
+//! The flat graph: the configuration after expansion of compound elements.
 
 use crate::source::Span;
 
-/// A flat configuration: elements joined by ports, no compounds, no variables.
+/// A flat configuration: elements connected by ports, no compound elements, no variables.
 #[derive(Clone, Debug, Default)]
 pub struct Graph {
     /// The elements in the order of their declaration (Click's element order).
@@ -11,41 +11,40 @@ pub struct Graph {
     pub connections: Vec<Connection>,
     /// The arguments of `require(...)`, unquoted, in order.
     pub requirements: Vec<Requirement>,
-    /// The arguments of `provide(...)`: what the configuration has that others may require.
+    /// The arguments of `provide(...)`: what the configuration provides that others may require.
     pub provisions: Vec<Requirement>,
 }
 
 /// One element of a flat configuration.
 #[derive(Clone, Debug)]
 pub struct ElementDecl {
-    /// Full name: `outer/inner` inside compounds, `Class@N` when anonymous.
+    /// Full name: `outer/inner` inside compound elements, `Class@N` when anonymous.
     pub name: String,
     /// Class name.
     pub class: String,
     /// Configuration string.
     pub config: ConfigText,
-    /// Where it is declared.
+    /// The range of its declaration.
     pub span: Span,
-    /// Where the name of its class stands.
+    /// The range of its class name.
     pub class_span: Span,
-    /// `file:line`, after line marks, as messages of Click give it.
+    /// `file:line`, with line marks applied, as in Click's messages.
     pub landmark: String,
 }
 
-/// A configuration string and where it came from.
+/// A configuration string and its origin.
 #[derive(Clone, Debug)]
 pub struct ConfigText {
     /// The text between the parentheses, variables replaced, comments kept as written.
     pub text: String,
-    /// Where it stands; the whole declaration when there are no parentheses.
+    /// Its range; the whole declaration when there are no parentheses.
     pub span: Span,
-    /// True when `text` is the source text of `span` byte for byte, so that a part of the one is
-    /// the same part of the other.
+    /// True when `text` is the source text of `span` byte for byte, so that positions in both correspond.
     pub verbatim: bool,
 }
 
 impl ConfigText {
-    /// The place of bytes `start..end` of the text: exact when verbatim, else the whole.
+    /// The range of bytes `start..end` of the text: exact when verbatim, otherwise the whole.
     pub fn place(&self, start: usize, end: usize) -> Span {
         if self.verbatim { self.span.sub(start, end) } else { self.span }
     }
@@ -58,7 +57,7 @@ pub struct Connection {
     pub from: (usize, usize),
     /// Index of the element the packets enter, and its input port.
     pub to: (usize, usize),
-    /// Where it is written.
+    /// Its range in the source.
     pub span: Span,
 }
 
@@ -67,26 +66,26 @@ pub struct Connection {
 pub struct Requirement {
     /// The word: a package's name, or `compact_config`.
     pub text: String,
-    /// Where it stands.
+    /// Its range.
     pub span: Span,
 }
 
-/// A configuration as Click's tools see it: compounds are expanded, but the tunnels that they and
-/// groups leave behind are still there, elements stand in the order in which the tools expand them,
-/// and the variables of the file are still variables.
+/// A configuration as Click's tools see it: compound elements are expanded, but the tunnels that they and
+/// groups leave behind are still there, elements are in the order in which the tools expand them, and the
+/// file's variables are not replaced.
 #[derive(Clone, Debug, Default)]
 pub struct Assembly {
     /// Elements and ends of tunnels.
     pub parts: Vec<Part>,
-    /// Connections between parts, those of the file first, then those of each compound after those
-    /// of the compounds in it.
+    /// Connections between parts: those of the file first, then those of each compound element after those of
+    /// the compound elements in it.
     pub connections: Vec<Connection>,
     /// The arguments of `require(...)`.
     pub requirements: Vec<Requirement>,
-    /// The variables of the file, those of the command line included, and their values.
+    /// The variables of the file, including those of the command line, with their values.
     pub variables: Vec<(String, String)>,
-    /// The compound classes that the file declares under a name, in order, each as the assembly of
-    /// what is inside. Its parts `input` and `output` lead nowhere.
+    /// The named compound classes of the file, in order, each as the assembly of its contents. The parts
+    /// `input` and `output` of such an assembly lead nowhere.
     pub classes: Vec<(String, Assembly)>,
 }
 
@@ -95,16 +94,16 @@ pub struct Assembly {
 pub struct Part {
     /// Full name.
     pub name: String,
-    /// Class name; `None` of a tunnel's end.
+    /// Class name; `None` for the end of a tunnel.
     pub class: Option<String>,
     /// Configuration string.
     pub config: String,
     /// Where it is declared: `file:line`.
     pub landmark: String,
-    /// Where it is declared: the name, or the class of one that has none.
+    /// The range of its declaration: the name, or the class if it has none.
     pub span: Span,
-    /// What enters this end comes out there.
+    /// Where packets that enter this end come out.
     pub leads_to: Option<usize>,
-    /// What comes out of this end entered there.
+    /// Where packets that come out of this end entered.
     pub comes_from: Option<usize>,
 }

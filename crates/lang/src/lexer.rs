@@ -1,9 +1,9 @@
 //! The lexer: bytes to tokens, comments, line marks and raw configuration strings.
 //!
-//! Click's lexical rules are few. An identifier is made of letters, digits, `_`, `@` and inner
-//! slashes; comments and white space separate tokens; a `#` at the start of a line opens a line
-//! mark. What stands between the parentheses of a configuration is not made of tokens at all: the
-//! parser asks for it with [`Lexer::config`] after it has taken the `(`.
+//! Click's lexical rules are few. An identifier consists of letters, digits, `_`, `@` and inner slashes;
+//! comments and white space separate tokens; a `#` at the start of a line begins a line mark. The text
+//! between the parentheses of a configuration does not consist of tokens at all: the parser requests it with
+//! [`Lexer::config`] after it has read the `(`.
 
 use std::sync::Arc;
 
@@ -11,7 +11,7 @@ use crate::config;
 use crate::diagnostic::{Diagnostic, Findings};
 use crate::source::{LineMark, SourceId, Span};
 
-/// A range of bytes in the one text that a syntax tree is about.
+/// A range of bytes in the text of a syntax tree.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash)]
 pub struct TextRange {
     /// First byte.
@@ -32,13 +32,13 @@ impl TextRange {
         Span { source, start: self.start, end: self.end }
     }
 
-    /// The bytes themselves; empty when they do not lie in the text.
+    /// The bytes themselves; empty when they are not in the text.
     pub fn of(self, text: &str) -> &str {
         text.get(self.start as usize..self.end as usize).unwrap_or("")
     }
 }
 
-/// What a token is.
+/// The kind of a token.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum TokenKind {
     /// A name, a class or a number.
@@ -69,23 +69,23 @@ pub(crate) enum TokenKind {
     End,
 }
 
-/// A token and its place.
+/// A token and its range.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) struct Token {
-    /// What it is.
+    /// Its kind.
     pub(crate) kind: TokenKind,
-    /// Where it stands.
+    /// Its range.
     pub(crate) range: TextRange,
 }
 
 impl Token {
-    /// True of the single character `c`.
+    /// True for the single character `c`.
     pub(crate) fn is(&self, c: char) -> bool {
         self.kind == TokenKind::Char(c)
     }
 }
 
-/// What a [`Comment`] is.
+/// The kind of a [`Comment`].
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum CommentKind {
     /// From `//` to the end of the line.
@@ -96,28 +96,28 @@ pub enum CommentKind {
     Mark,
 }
 
-/// A comment, or a line mark, which stands between tokens as a comment does.
+/// A comment, or a line mark, which can be between tokens like a comment.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Comment {
-    /// What it is.
+    /// Its kind.
     pub kind: CommentKind,
     /// Its bytes, without the line end.
     pub range: TextRange,
 }
 
-/// A raw configuration string, as [`Lexer::config`] finds it.
+/// A raw configuration string, as returned by [`Lexer::config`].
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct RawConfig {
     /// The text between the parentheses.
     pub(crate) range: TextRange,
-    /// Where a quote or a comment opens that nothing closes.
+    /// The position of a quote or a comment that is not closed.
     pub(crate) open_quote: Option<u32>,
     /// False when the text ended before the closing parenthesis.
     pub(crate) closed: bool,
 }
 
-/// The lexer. It reads the text once, from front to back, and holds no more than the comments and
-/// line marks that it has met.
+/// The lexer. It reads the text once, from front to back, and stores only the comments and line marks that it
+/// has found.
 #[derive(Debug)]
 pub(crate) struct Lexer<'a> {
     text: &'a str,
@@ -154,8 +154,8 @@ impl<'a> Lexer<'a> {
         Token { kind, range: self.range(start, self.pos) }
     }
 
-    /// The configuration string that starts here, up to the parenthesis that closes it; the
-    /// parenthesis itself is left.
+    /// The configuration string that starts here, up to the parenthesis that closes it; the parenthesis
+    /// itself is not read.
     pub(crate) fn config(&mut self) -> RawConfig {
         let start = self.pos;
         let mut depth = 0usize;
@@ -186,7 +186,7 @@ impl<'a> Lexer<'a> {
         RawConfig { range: self.range(start, self.pos), open_quote, closed: false }
     }
 
-    /// Goes on from byte `offset`, to read again what was read as something else.
+    /// Continues from byte `offset`, to read text again in another way.
     pub(crate) fn rewind(&mut self, offset: u32) {
         self.pos = (offset as usize).min(self.text.len());
         let keep = self.comments.partition_point(|comment| comment.range.start < offset);
@@ -195,9 +195,9 @@ impl<'a> Lexer<'a> {
         self.marks.truncate(keep);
     }
 
-    /// Where reading may go on after a configuration string from byte `offset` that nothing
-    /// closes: after the first line that ends in a semicolon, or before the first one that looks
-    /// like another statement. What lies between was most probably meant to be in the string.
+    /// Where to continue after an unclosed configuration string from byte `offset`: after the first line that
+    /// ends in a semicolon, or before the first one that looks like another statement. The text in between
+    /// was most probably meant to be in the string.
     pub(crate) fn next_statement(&self, offset: u32) -> u32 {
         let mut at = offset as usize;
         loop {
@@ -233,7 +233,7 @@ impl<'a> Lexer<'a> {
         before.is_none_or(|&b| b == b'\n' || b == b'\r')
     }
 
-    /// Passes over white space, comments and line marks.
+    /// Skips white space, comments and line marks.
     fn skip_blank(&mut self) {
         loop {
             let start = self.pos;
@@ -328,8 +328,8 @@ impl<'a> Lexer<'a> {
     }
 }
 
-/// True of a text that starts like a statement: with a closing brace, a keyword, or a name and
-/// what follows only names.
+/// True for a text that starts like a statement: with a closing brace, a keyword, or a name and text that can
+/// only follow a name.
 fn starts_statement(text: &str) -> bool {
     let len = text.bytes().take_while(|&b| is_ident(b) || b == b'/').count();
     let (name, rest) = text.split_at_checked(len).unwrap_or((text, ""));
@@ -339,7 +339,7 @@ fn starts_statement(text: &str) -> bool {
         || len > 0 && ["::", "->", "=>"].iter().any(|symbol| rest.starts_with(symbol))
 }
 
-/// The bytes up to the end of the line, without it.
+/// The length of the line, without the line end.
 fn line_len(rest: &[u8]) -> usize {
     rest.iter().position(|&b| b == b'\n' || b == b'\r').unwrap_or(rest.len())
 }

@@ -7,9 +7,9 @@
 //! FromDevice(eth0) -> q :: Queue(200) -> ToDevice(eth1);
 //! ```
 //!
-//! The rest of the language is shorthand: compound elements with parameters, groups, many
-//! connections at once, variables, libraries. [`compile`] takes all of it away. What is left is a
-//! [`Graph`]: a list of elements and a list of connections between them.
+//! The rest of the language is shorthand: compound elements with parameters, groups, many connections at
+//! once, variables, libraries. [`compile`] expands all of it. The result is a [`Graph`]: a list of elements
+//! and a list of connections between them.
 //!
 //! ```
 //! use millrace_lang::{Options, SourceMap, compile};
@@ -29,11 +29,11 @@
 //! assert_eq!(queue.landmark, "router.click:2");
 //! ```
 //!
-//! # Mistakes
+//! # Errors
 //!
-//! Nothing stops at the first mistake. What is wrong comes back as a list of [`Diagnostic`]s,
-//! each with its place ([`Span`]) in a text of the [`SourceMap`], and with the name that was
-//! probably meant when there is one. [`render`](fn@render) shows them, as rustc does or as Click does.
+//! Compilation does not stop at the first error. All problems come back as a list of [`Diagnostic`]s, each
+//! with its location ([`Span`]) in a text of the [`SourceMap`], and with the name that was probably meant
+//! when there is one. [`render`](fn@render) prints them, in the style of rustc or of Click.
 //!
 //! ```
 //! # use millrace_lang::{Options, SourceMap, Style, compile, render_all};
@@ -50,7 +50,7 @@
 //! ");
 //! ```
 //!
-//! # The way through the crate
+//! # The steps
 //!
 //! | step | module | in, out |
 //! |---|---|---|
@@ -59,19 +59,18 @@
 //! | expand, join | [`compile`] | compounds → [`Graph`] |
 //! | print | [`format`](fn@format), [`print_flat`] | tree → text laid out, graph → flat text |
 //!
-//! An element then takes its configuration string apart with the functions of [`config`], and a
-//! script replaces its own variables with [`variables`].
+//! An element then parses its configuration string with the functions of [`config`], and a script replaces
+//! its own variables with [`variables`].
 //!
-//! # Bounds
+//! # Limits
 //!
-//! No text, whatever its size and content, makes the compiler panic, and none takes more time or
-//! memory than a multiple of the text's length. What could grow without bound has a limit, whose
-//! excess is a mistake like any other: nesting ([`parser::MAX_NESTING`]), expansion
-//! ([`MAX_EXPANSION_DEPTH`]), port numbers ([`parser::MAX_PORT`]), and, in proportion to the text,
-//! the number of elements and connections.
+//! No text, whatever its size and content, makes the compiler panic, and none needs more time or memory than
+//! a multiple of the text's length. Everything that could grow without bound has a limit. Exceeding it is an
+//! error like any other: nesting ([`parser::MAX_NESTING`]), expansion ([`MAX_EXPANSION_DEPTH`]), port numbers
+//! ([`parser::MAX_PORT`]), and, in proportion to the text, the number of elements and connections.
 //!
-//! The language is specified by Click's manual page click(5); where that is silent, Click's own
-//! behaviour counts.
+//! Click's manual page click(5) specifies the language; where it leaves something open, Click's own behaviour
+//! applies.
 
 pub mod ast;
 pub mod config;

@@ -1,13 +1,13 @@
-//! The name that was probably meant.
+//! Finds the name that was probably meant.
 
-/// Words longer than this have no near names: nobody mistypes them by a letter.
+/// Longer words have no near names, because such words are not one typing error away from each other.
 const MAX_LEN: usize = 64;
 
-/// The candidate that `word` is most probably a slip for, if any is near enough.
+/// The candidate for which `word` is most probably a typing error, if any is near enough.
 ///
-/// Near is a third of the word's length in letters left out, put in, changed or swapped with their
-/// neighbour; a difference in case counts for less, and for next to nothing when it is all. Of
-/// equally near candidates the first wins.
+/// A candidate is near if a third of the word's letters, or fewer, are missing, added, changed or swapped
+/// with their neighbour. A difference in case counts less, and almost nothing if it is the only difference.
+/// Of equally near candidates the first wins.
 ///
 /// ```
 /// use millrace_lang::nearest;
@@ -49,7 +49,7 @@ pub fn nearest<'a>(word: &str, candidates: impl IntoIterator<Item = &'a str>) ->
     best
 }
 
-/// Optimal string alignment distance, in halves of a slip.
+/// Optimal string alignment distance, in units of half an error.
 fn distance(a: &[char], b: &[char]) -> usize {
     let mut before: Vec<usize> = Vec::new();
     let mut last: Vec<usize> = (0..=b.len()).map(|j| 2 * j).collect();
@@ -119,8 +119,7 @@ mod tests {
     }
 
     proptest! {
-        /// The distance is one of the words, in either order, and obeys the triangle's law for
-        /// plain changes.
+        /// The distance is symmetric, and obeys the triangle inequality for simple changes.
         #[test]
         fn distance_is_a_distance(a in "[abA]{0,6}", b in "[abA]{0,6}") {
             let chars = |s: &str| s.chars().collect::<Vec<char>>();

@@ -1,6 +1,6 @@
-//! Diagnostics as texts for people.
+//! Diagnostics as text for people.
 //!
-//! [`Style::Snippet`] shows the place in the source, as rustc does:
+//! [`Style::Snippet`] shows the location in the source, like rustc:
 //!
 //! ```
 //! use millrace_lang::{Options, SourceMap, Style, compile, render};
@@ -21,7 +21,7 @@
 //! ");
 //! ```
 //!
-//! [`Style::Click`] is what Click prints, for programs that read it:
+//! [`Style::Click`] is Click's output, for programs that read it:
 //!
 //! ```
 //! # use millrace_lang::{Options, SourceMap, Style, compile, render};
@@ -42,10 +42,10 @@ use annotate_snippets::{AnnotationKind, Element, Group, Level, Origin, Renderer,
 use crate::diagnostic::{Diagnostic, Excerpt, Note, Severity};
 use crate::source::{SourceMap, Span};
 
-/// How a diagnostic looks.
+/// The style of a diagnostic.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Style {
-    /// The message, its place in the source, and all that helps.
+    /// The message, its location in the source, and all advice.
     Snippet {
         /// With the escape sequences of a terminal.
         color: bool,
@@ -54,22 +54,22 @@ pub enum Style {
     Click,
 }
 
-/// A line longer than this is shown in part.
+/// Longer lines are shown in part.
 const MAX_LINE: usize = 400;
 
-/// A place longer than this is shown by its start.
+/// Of a longer range, only the start is shown.
 const MAX_PLACE: usize = 4000;
 
-/// Of more notes than this the rest is counted.
+/// Further notes are only counted.
 const MAX_NOTES: usize = 12;
 
-/// Renders one diagnostic. The text ends with a line end.
+/// Renders one diagnostic. The text ends with a newline.
 pub fn render(diagnostic: &Diagnostic, map: &SourceMap, style: Style) -> String {
     render_all(std::slice::from_ref(diagnostic), map, style)
 }
 
-/// Renders diagnostics one after the other. In Click's style, what happened in the same context
-/// stands under it once.
+/// Renders diagnostics one after the other. In Click's style, diagnostics with the same context are printed
+/// under it, and the context only once.
 pub fn render_all(diagnostics: &[Diagnostic], map: &SourceMap, style: Style) -> String {
     let mut out = String::new();
     let mut context = None;
@@ -87,7 +87,7 @@ pub fn render_all(diagnostics: &[Diagnostic], map: &SourceMap, style: Style) -> 
     out
 }
 
-/// A context line that has been printed: its landmark and words.
+/// A context line that has been printed: its location and text.
 type Context<'d> = Option<(String, &'d str)>;
 
 fn render_click<'d>(
@@ -183,7 +183,7 @@ fn render_snippet(diagnostic: &Diagnostic, map: &SourceMap, color: bool, out: &m
     out.push('\n');
 }
 
-/// The lines around a place, with the place marked.
+/// The lines around a location, with the location marked.
 fn excerpt<'m>(span: Span, label: Option<&str>, map: &'m SourceMap) -> Vec<Element<'m>> {
     let Some(source) = map.get(span.source) else { return Vec::new() };
     let text = source.text.as_str();
@@ -195,7 +195,7 @@ fn excerpt<'m>(span: Span, label: Option<&str>, map: &'m SourceMap) -> Vec<Eleme
     marked(text, first..last, &place, label, (file, line as usize, column))
 }
 
-/// The line of another file, with the place marked.
+/// The line of another file, with the position marked.
 fn line_of(excerpt: &Excerpt) -> Vec<Element<'_>> {
     let Excerpt { file, line, text, at } = excerpt;
     let start = floor(text, *at);
@@ -206,7 +206,7 @@ fn line_of(excerpt: &Excerpt) -> Vec<Element<'_>> {
     marked(text, 0..text.len(), &place, None, (file, *line, column))
 }
 
-/// These lines of a text with the place marked, which stands in this file, line and column.
+/// These lines of a text, with the location marked, which has this file, line and column.
 fn marked<'t>(
     text: &'t str,
     lines: Range<usize>,
@@ -228,7 +228,7 @@ fn marked<'t>(
     vec![origin.into(), snippet.into()]
 }
 
-/// The place in bytes, inside the text and between characters.
+/// The range in bytes, adjusted to the text and to character boundaries.
 fn clamp(text: &str, span: Span) -> Range<usize> {
     let start = floor(text, span.start as usize);
     let end = ceil(text, (span.end as usize).max(start));
@@ -236,7 +236,7 @@ fn clamp(text: &str, span: Span) -> Range<usize> {
     start..end
 }
 
-/// What to show of `lines`: all, or the neighbourhood of the place when they are long.
+/// The part of `lines` to show: all, or the surroundings of the location when they are long.
 fn window(text: &str, lines: Range<usize>, place: &Range<usize>) -> Range<usize> {
     let start = if place.start - lines.start > MAX_LINE {
         ceil(text, place.start - MAX_LINE / 4).min(place.start)
@@ -252,32 +252,31 @@ fn window(text: &str, lines: Range<usize>, place: &Range<usize>) -> Range<usize>
     start..end
 }
 
-/// The end of the line that `start` is in, or `end` where that is before it.
+/// The end of the line that contains `start`, or `end` if that is before it.
 fn line_end(text: &str, start: usize, end: usize) -> usize {
     let rest = text.get(start..end).unwrap_or("");
     rest.find(['\n', '\r']).map_or(floor(text, start + MAX_PLACE), |n| start + n).min(end)
 }
 
-/// The last place between characters that is not after `at`.
+/// The last character boundary that is not after `at`.
 fn floor(text: &str, at: usize) -> usize {
     let at = at.min(text.len());
     (0..=at).rev().find(|&i| text.is_char_boundary(i)).unwrap_or(0)
 }
 
-/// The first place between characters that is not before `at`.
+/// The first character boundary that is not before `at`.
 fn ceil(text: &str, at: usize) -> usize {
     let at = at.min(text.len());
     (at..=text.len()).find(|&i| text.is_char_boundary(i)).unwrap_or(text.len())
 }
 
-/// A text from a configuration, unable to do anything to a terminal.
+/// A text from a configuration, made harmless for a terminal.
 fn printable(text: &str) -> String {
     let visible = |c: char| if c.is_control() && c != '\n' { '\u{fffd}' } else { c };
     text.chars().map(visible).collect()
 }
 
-/// The text with Click's quotation marks as ASCII apostrophes, as Click prints them outside of
-/// UTF-8 locales.
+/// The text with Click's quotation marks as ASCII apostrophes, as Click prints them outside UTF-8 locales.
 pub fn ascii_quotes(text: &str) -> String {
     text.replace(['‘', '’'], "'")
 }

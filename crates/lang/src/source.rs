@@ -1,4 +1,4 @@
-//! Source texts and places in them.
+//! Source texts and positions in them.
 
 use std::path::Path;
 use std::sync::Arc;
@@ -19,15 +19,15 @@ pub struct Span {
 }
 
 impl Span {
-    /// No place in any text: of values that come from handlers and the command line.
+    /// A span in no text, for values that come from handlers and the command line.
     pub const NOWHERE: Span = Span { source: SourceId(u32::MAX), start: 0, end: 0 };
 
-    /// The span from the start of `self` to the end of `other`, which lies in the same text.
+    /// The span from the start of `self` to the end of `other`, which is in the same text.
     pub fn to(self, other: Span) -> Span {
         Span { end: other.end.max(self.start), ..self }
     }
 
-    /// The part `start..end` of this span, in bytes counted from its start, clamped to it.
+    /// The part `start..end` of this span, in bytes from its start, limited to the span.
     pub fn sub(self, start: usize, end: usize) -> Span {
         let len = self.end.saturating_sub(self.start) as usize;
         let start = start.min(len);
@@ -36,39 +36,39 @@ impl Span {
     }
 }
 
-/// One configuration text and the name that messages give it.
+/// One configuration text and its name in messages.
 #[derive(Clone, Debug)]
 pub struct Source {
     /// The name in messages: a path, `config` for an expression, `<stdin>`.
     pub name: String,
     /// The text. Bytes that are not UTF-8 have been replaced.
     pub text: String,
-    /// First byte of every line but the first.
+    /// First byte of every line except the first.
     line_starts: Vec<u32>,
     /// The line marks that the lexer found, in order.
     marks: Vec<LineMark>,
 }
 
-/// A line mark: `# 12 "file"` says that the next line is line 12 of `file`.
+/// A line mark: `# 12 "file"` means that the next line is line 12 of `file`.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct LineMark {
     /// First byte of the mark's line.
     pub start: u32,
-    /// One past the mark's last byte; the line end is not part of it.
+    /// One past the mark's last byte; excludes the line end.
     pub end: u32,
     /// The number of the line that follows.
     pub line: u32,
-    /// The file that the following lines come from; `None` is the source itself. A mark without
-    /// a name keeps the file of the mark before it.
+    /// The file of the following lines; `None` is the source itself. A mark without a name keeps the file of
+    /// the mark before it.
     pub file: Option<Arc<str>>,
 }
 
-/// Where a byte stands, in the words of a message.
+/// The location of a byte, for messages.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Location<'a> {
-    /// The file, after line marks.
+    /// The file, with line marks applied.
     pub file: &'a str,
-    /// The line, from 1, after line marks.
+    /// The line, from 1, with line marks applied.
     pub line: u32,
     /// The column in characters, from 1.
     pub column: u32,
@@ -80,12 +80,12 @@ impl Source {
         Self { name, text, line_starts, marks: Vec::new() }
     }
 
-    /// The physical line that byte `offset` stands in, from 0.
+    /// The physical line that contains byte `offset`, from 0.
     pub fn line_index(&self, offset: u32) -> usize {
         self.line_starts.partition_point(|&start| start <= offset)
     }
 
-    /// The bytes `start..end` of physical line `index` (from 0), its line end included.
+    /// The byte range of physical line `index` (from 0), including its line end.
     pub fn line_range(&self, index: usize) -> std::ops::Range<usize> {
         let start = match index.checked_sub(1) {
             None => 0,
@@ -95,7 +95,7 @@ impl Source {
         start..end.max(start)
     }
 
-    /// File, line and column of byte `offset`, after line marks.
+    /// File, line and column of byte `offset`, with line marks applied.
     pub fn location(&self, offset: u32) -> Location<'_> {
         let range = self.line_range(self.line_index(offset));
         let upto = self.text.get(range.start..(offset as usize).clamp(range.start, range.end));
@@ -104,7 +104,7 @@ impl Source {
         Location { file, line, column }
     }
 
-    /// File and line of byte `offset`, after line marks. Takes no more time on long lines.
+    /// File and line of byte `offset`, with line marks applied. Not slower on long lines.
     pub fn file_and_line(&self, offset: u32) -> (&str, u32) {
         let index = self.line_index(offset);
         let passed = self.marks.partition_point(|mark| mark.end <= offset);
@@ -124,7 +124,7 @@ impl Source {
     }
 }
 
-/// First byte of every line but the first; LF, CR and CR LF end a line, as in Click.
+/// First byte of every line except the first; LF, CR and CR LF end a line, as in Click.
 fn line_starts(text: &str) -> Vec<u32> {
     let bytes = text.as_bytes();
     let ends = bytes
@@ -134,21 +134,21 @@ fn line_starts(text: &str) -> Vec<u32> {
     ends.map_while(|(i, _)| u32::try_from(i + 1).ok()).collect()
 }
 
-/// Every source text of a configuration.
+/// All source texts of a configuration.
 #[derive(Clone, Debug, Default)]
 pub struct SourceMap {
     sources: Vec<Source>,
 }
 
 impl SourceMap {
-    /// Adds a text under the name that messages shall give it.
+    /// Adds a text with its name in messages.
     pub fn add(&mut self, name: impl Into<String>, text: impl Into<String>) -> SourceId {
         let id = SourceId(u32::try_from(self.sources.len()).unwrap_or(u32::MAX));
         self.sources.push(Source::new(name.into(), text.into()));
         id
     }
 
-    /// Reads a file and adds it under its path.
+    /// Reads a file and adds it with its path as name.
     ///
     /// # Errors
     /// The file cannot be read.
@@ -162,7 +162,7 @@ impl SourceMap {
         self.sources.get(id.0 as usize)
     }
 
-    /// Bytes in all texts.
+    /// The total length of all texts in bytes.
     pub(crate) fn total_len(&self) -> usize {
         self.sources.iter().map(|source| source.text.len()).sum()
     }
@@ -174,18 +174,18 @@ impl SourceMap {
         }
     }
 
-    /// The text of a span; empty when the span lies in no text.
+    /// The text of a span; empty when the span is in no text.
     pub fn text(&self, span: Span) -> &str {
         let text = self.get(span.source).map_or("", |source| source.text.as_str());
         text.get(span.start as usize..span.end as usize).unwrap_or("")
     }
 
-    /// File, line and column of a span's first byte, after line marks.
+    /// File, line and column of a span's first byte, with line marks applied.
     pub fn location(&self, span: Span) -> Option<Location<'_>> {
         self.get(span.source).map(|source| source.location(span.start))
     }
 
-    /// `file:line` of a span's first byte, as Click's messages give it; line 0 is not named.
+    /// `file:line` of a span's first byte, as in Click's messages; omits line 0.
     ///
     /// ```
     /// use millrace_lang::{SourceMap, Span};

@@ -1,9 +1,9 @@
 //! Variables in configuration strings: `$name`, `${name}`, `${name-default}`, `${name[2]}` and
 //! `$(call)`.
 //!
-//! Compound expansion replaces the names of its scopes; a script replaces its own variables and
-//! calls. Both go through [`expand`] and say in a function what a name stands for. What the
-//! function does not know stays as it is written, so a second expansion can find it.
+//! Compound expansion replaces the names of its scopes; a script replaces its own variables and calls. Both
+//! use [`expand`] with a function that returns the value of a name. References that the function does not
+//! know do not change, so that a second expansion can find them.
 //!
 //! ```
 //! use std::borrow::Cow;
@@ -21,7 +21,7 @@ use std::borrow::Cow;
 
 use crate::config;
 
-/// What follows a `$`.
+/// A reference after a `$`.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Reference<'a> {
     /// `$name` or `${name}`; also `$?`, `$#` and `$$`.
@@ -35,18 +35,17 @@ pub enum Reference<'a> {
 #[error("the expanded text is too long")]
 pub struct TooLong;
 
-/// Calls nested deeper than this stay as they are written.
+/// Calls nested deeper than this do not change.
 const MAX_NESTING: usize = 32;
 
 /// Replaces the variables of a configuration string.
 ///
-/// Nothing is replaced inside single quotes, in comments, and after a backslash in double quotes.
-/// Inside double quotes the value is quoted as [`config::quote`] does, so that it stays one
-/// string. `${name-default}` gives the default when the name is unknown, `${name[2]}` the third
-/// word of the value.
+/// Nothing is replaced inside single quotes, in comments, and after a backslash in double quotes. Inside
+/// double quotes the value is quoted as by [`config::quote`], so that it stays one string. `${name-default}`
+/// gives the default when the name is unknown, `${name[2]}` the third word of the value.
 ///
 /// # Errors
-/// The result would take more than `limit` bytes.
+/// The result would have more than `limit` bytes.
 pub fn expand<'t, 'v>(
     text: &'t str,
     limit: usize,
@@ -55,11 +54,11 @@ pub fn expand<'t, 'v>(
     expand_as(text, false, limit, lookup)
 }
 
-/// As [`expand`], and a value that replaces a variable outside of quotes is put into double
-/// quotes, as Click does with the words of a script.
+/// Like [`expand`], but puts a value that replaces a variable outside quotes into double quotes, as Click
+/// does with the words of a script.
 ///
 /// # Errors
-/// The result would take more than `limit` bytes.
+/// The result would have more than `limit` bytes.
 pub fn expand_quoted<'t, 'v>(
     text: &'t str,
     limit: usize,
@@ -143,7 +142,7 @@ impl Expander<'_, '_> {
         if out.len() > self.limit { Err(TooLong) } else { Ok(Cow::from(out)) }
     }
 
-    /// What a reference stands for; `None` when it shall stay as it is written.
+    /// The value of a reference; `None` when it must not change.
     fn value(&mut self, found: &Found<'_>, nesting: usize) -> Result<Option<String>, TooLong> {
         match *found {
             Found::Name { name, .. } => {
@@ -184,7 +183,7 @@ impl Expander<'_, '_> {
     }
 }
 
-/// A value as it stands inside double quotes.
+/// The form of a value inside double quotes.
 fn quote_inside(value: &str) -> String {
     let quoted = config::quote(value.as_bytes());
     quoted.get(1..quoted.len().saturating_sub(1)).unwrap_or("").to_owned()
@@ -205,16 +204,16 @@ impl Found<'_> {
     }
 }
 
-/// What a `$` is.
+/// The meaning of a `$`.
 enum Dollar<'t> {
     Reference(Found<'t>),
-    /// A dollar sign like any other character.
+    /// A dollar sign without special meaning.
     Plain,
-    /// The start of a reference that nothing closes.
+    /// The start of a reference that is not closed.
     Unclosed,
 }
 
-/// What the `$` at `pos` is.
+/// The meaning of the `$` at `pos`.
 fn find(text: &str, pos: usize) -> Dollar<'_> {
     let bytes = text.as_bytes();
     let start = pos + 1;
@@ -239,7 +238,7 @@ fn find(text: &str, pos: usize) -> Dollar<'_> {
     Dollar::Reference(found)
 }
 
-/// The place of the bracket that closes the one at `start`; quotes protect brackets.
+/// The position of the bracket that closes the one at `start`; quotes protect brackets.
 fn closing(bytes: &[u8], start: usize, open: u8, close: u8) -> Option<usize> {
     let mut depth = 0usize;
     let mut quote = None;

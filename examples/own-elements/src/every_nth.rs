@@ -1,14 +1,14 @@
-//! EveryNth - passes on one packet in N
+//! EveryNth - forwards one packet in N
 //!
 //! # Synopsis
 //! `EveryNth(N)`
 //!
 //! # Description
-//! Passes on every Nth packet. The others are dropped, or leave by output 1 when it is connected.
+//! Forwards every Nth packet. It drops the others, or sends them to output 1 if that is connected.
 //! Each thread counts for itself.
 //!
 //! # Arguments
-//! - N: one packet in how many passes, at least 1. Positional, mandatory.
+//! - N: forwards one packet in N, at least 1. Positional, mandatory.
 //!
 //! # Ports
 //! One agnostic input, one agnostic output; an optional push output for the others.
@@ -17,7 +17,7 @@
 //! - `n` (read): N.
 //!
 //! # Drops
-//! - filtered: it was not the packet's turn, and output 1 is not connected.
+//! - filtered: the packet is not the Nth, and output 1 is not connected.
 //!
 //! # Example
 //! ```click
@@ -40,7 +40,7 @@ register!(EveryNth, "every_nth.rs");
 
 impl Element for EveryNth {
     const CLASS: Class = Class::new("EveryNth", "1/1-2", "a/ah");
-    /// Packets that this thread has seen since one passed.
+    /// Packets that this thread has seen since it last forwarded one.
     type Local = u32;
 
     fn configure(setup: &mut Setup<'_>) -> Result<Self, Failed> {

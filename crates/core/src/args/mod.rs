@@ -1,6 +1,6 @@
-//! The one reader of element arguments.
+//! The reader for element arguments.
 //!
-//! An element names its arguments in order and gets values, whatever the user wrote:
+//! An element reads its arguments by name, in order, and gets values, however the user wrote them:
 //!
 //! ```
 //! # use millrace_core::args::{Args, Failed, Seconds};
@@ -17,11 +17,11 @@
 //! }
 //! ```
 //!
-//! The reader has the rules of Click. Every positional argument may also be given by its keyword
-//! (`BURST 1s`); keywords stand in any order, the last of several counts; an argument left empty
-//! counts as absent. A reading that fails records the error and returns a placeholder, so that
-//! an element reads all of its arguments and the user sees every error at once.
-//! [`complete`](Args::complete) refuses what nobody asked for.
+//! The reader follows Click's rules. A positional argument may also be given by its keyword (`BURST 1s`).
+//! Keywords come in any order, and the last of several counts. An empty argument counts as absent. If a
+//! reading fails, it records the error and returns a placeholder, so that an element reads all of its
+//! arguments and the user sees all errors at once. [`complete`](Args::complete) rejects arguments that the
+//! element did not read.
 
 mod scope;
 mod text;
@@ -38,7 +38,7 @@ pub use text::ArgText;
 pub use value::{Arg, ArgError};
 pub use values::*;
 
-/// The arguments of one element and what was found out about them.
+/// The arguments of one element, and the errors found in them.
 #[derive(Debug)]
 pub struct Args<'a> {
     scope: Scope<'a>,
@@ -48,21 +48,21 @@ pub struct Args<'a> {
     diagnostics: Vec<Diagnostic>,
 }
 
-/// Marks that errors were recorded: they are in [`Args::into_diagnostics`].
+/// Indicates that errors were recorded: they are in [`Args::into_diagnostics`].
 #[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
 #[error("errors in the arguments")]
 pub struct Failed;
 
-/// How an argument may be given, and whether it must.
+/// How an argument may be given, and whether it is required.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Kind {
-    /// In its place or by keyword; must be given.
+    /// By position or by keyword; required.
     Mandatory,
-    /// In its place or by keyword.
+    /// By position or by keyword; optional.
     Positional,
-    /// By keyword only; must be given.
+    /// By keyword only; required.
     MandatoryKeyword,
-    /// By keyword only.
+    /// By keyword only; optional.
     Keyword,
 }
 
@@ -79,7 +79,7 @@ impl Kind {
 #[derive(Debug)]
 struct Argument {
     text: ArgText,
-    /// Length of the keyword that it seems to start with, 0 for none.
+    /// Length of the keyword that it appears to start with, 0 for none.
     keyword: usize,
     used: Option<Used>,
 }
@@ -90,7 +90,7 @@ enum Used {
     ByKeyword,
 }
 
-/// An argument that the element has asked for.
+/// An argument that the element has read.
 #[derive(Debug)]
 struct Asked {
     name: String,
@@ -104,12 +104,12 @@ impl<'a> Args<'a> {
         Self::of(ArgText::split_config(config), Some(config.span), scope)
     }
 
-    /// Reads arguments, with commas between, that stand in no source: what a handler was given.
+    /// Reads comma-separated arguments that come from no source file: the text that a handler was given.
     pub fn of_text(text: &str, scope: Scope<'a>) -> Self {
         Self::of(ArgText::split_text(text), None, scope)
     }
 
-    /// Reads the words of a text as arguments, each a positional one.
+    /// Reads the words of a text as positional arguments.
     pub fn of_words(text: &ArgText, scope: Scope<'a>) -> Self {
         Self::of(text.words(), text.span(), scope)
     }
@@ -123,52 +123,52 @@ impl<'a> Args<'a> {
         Self { scope, arguments, whole, asked: Vec::new(), diagnostics: Vec::new() }
     }
 
-    /// The surroundings in which names are looked up.
+    /// The scope in which names are looked up.
     pub fn scope(&self) -> &Scope<'a> {
         &self.scope
     }
 
-    /// The number of arguments that were written.
+    /// The number of arguments in the configuration string.
     pub fn len(&self) -> usize {
         self.arguments.len()
     }
 
-    /// True when no argument was written.
+    /// True when there are no arguments.
     pub fn is_empty(&self) -> bool {
         self.arguments.is_empty()
     }
 
-    /// An argument that must be given, in its place or by keyword.
+    /// A required argument, by position or by keyword.
     pub fn mandatory<T: Arg>(&mut self, name: &str) -> T {
         self.read(name, Kind::Mandatory).unwrap_or_else(T::placeholder)
     }
 
-    /// An argument that may be given in its place or by keyword.
+    /// An optional argument, by position or by keyword.
     pub fn positional<T: Arg>(&mut self, name: &str, default: T) -> T {
         self.read(name, Kind::Positional).unwrap_or(default)
     }
 
-    /// An argument that may be given by keyword.
+    /// An optional argument, by keyword.
     pub fn keyword<T: Arg>(&mut self, name: &str, default: T) -> T {
         self.read(name, Kind::Keyword).unwrap_or(default)
     }
 
-    /// An argument that must be given, by keyword.
+    /// A required argument, by keyword.
     pub fn mandatory_keyword<T: Arg>(&mut self, name: &str) -> T {
         self.read(name, Kind::MandatoryKeyword).unwrap_or_else(T::placeholder)
     }
 
-    /// An argument that may be given in its place or by keyword, `None` when it was not.
+    /// An optional argument, by position or by keyword; `None` when it is absent.
     pub fn optional<T: Arg>(&mut self, name: &str) -> Option<T> {
         self.read(name, Kind::Positional)
     }
 
-    /// An argument that may be given by keyword, `None` when it was not.
+    /// An optional argument, by keyword; `None` when it is absent.
     pub fn optional_keyword<T: Arg>(&mut self, name: &str) -> Option<T> {
         self.read(name, Kind::Keyword)
     }
 
-    /// An argument of any kind; `None` when it is absent or wrong, and wrong is recorded.
+    /// An argument of any kind; `None` when it is absent or invalid. If it is invalid, records an error.
     pub fn read<T: Arg>(&mut self, name: &str, kind: Kind) -> Option<T> {
         self.with(name, kind, T::EXPECTS, T::parse)
     }
@@ -191,7 +191,7 @@ impl<'a> Args<'a> {
         })
     }
 
-    /// An argument that `parse` reads; `expects` says in a few words what is right.
+    /// An argument that `parse` reads; `expects` describes a valid value in a few words.
     pub fn with<T, E: Into<ArgError>>(
         &mut self,
         name: &str,
@@ -213,13 +213,13 @@ impl<'a> Args<'a> {
         }
     }
 
-    /// Forgets the arguments that were read: what is left is as if they had not been written. With keywords read
-    /// before, those that are read by their place may stand anywhere.
+    /// Forgets the arguments that were read: the rest is read as if they had not been there. If the element
+    /// reads keywords first, its positional arguments may be anywhere.
     pub fn consume(&mut self) {
         self.arguments.retain(|argument| argument.used.is_none());
     }
 
-    /// Every argument given by this keyword, in order.
+    /// All arguments given with this keyword, in order.
     pub fn repeated<T: Arg>(&mut self, name: &str) -> Vec<T> {
         let mut texts = Vec::new();
         for argument in &mut self.arguments {
@@ -234,8 +234,8 @@ impl<'a> Args<'a> {
         given.filter_map(|text| self.parse(name, T::EXPECTS, text, T::parse)).collect()
     }
 
-    /// Every argument that was not read yet, whatever it looks like, empty ones included. Read
-    /// the keywords that the element knows first: the rest takes all.
+    /// All arguments that were not read yet, in any form, including empty ones. Read the keywords that the
+    /// element knows first, because this reads everything.
     pub fn rest(&mut self) -> Vec<ArgText> {
         let unused = self.arguments.iter_mut().filter(|argument| argument.used.is_none());
         unused
@@ -246,7 +246,7 @@ impl<'a> Args<'a> {
             .collect()
     }
 
-    /// Every argument that was not read yet and has no keyword, empty ones included.
+    /// All arguments that were not read yet and have no keyword, including empty ones.
     pub fn rest_positional(&mut self) -> Vec<ArgText> {
         let unused = self.arguments.iter_mut();
         let unused = unused.filter(|argument| argument.used.is_none() && argument.keyword == 0);
@@ -258,24 +258,24 @@ impl<'a> Args<'a> {
             .collect()
     }
 
-    /// The text of an argument that was read, `None` when it was not given.
+    /// The text of an argument that was read, `None` when it is absent.
     pub fn text_of(&self, name: &str) -> Option<&ArgText> {
         self.asked.iter().rev().find(|asked| asked.name == name)?.given.as_ref()
     }
 
-    /// True when the argument was read and had been given.
+    /// True when the argument was read and is present.
     pub fn is_given(&self, name: &str) -> bool {
         self.text_of(name).is_some()
     }
 
-    /// Records an error that the element found. The place is an argument's name, an [`ArgText`],
-    /// a [`Span`], or `()` for the whole configuration string.
+    /// Records an error that the element found. The place is an argument's name, an [`ArgText`], a [`Span`],
+    /// or `()` for the whole configuration string.
     pub fn error<'p>(&mut self, place: impl Into<Place<'p>>, message: impl Into<String>) {
         let span = self.locate(place.into());
         self.diagnostics.push(Diagnostic::error(span, message));
     }
 
-    /// Records a message of the configuration's own; see [`error`](Self::error).
+    /// Records a message that the configuration itself makes; see [`error`](Self::error).
     pub fn say<'p>(&mut self, place: impl Into<Place<'p>>, message: impl Into<String>) {
         let span = self.locate(place.into());
         self.diagnostics.push(Diagnostic::message(span, message));
@@ -287,7 +287,7 @@ impl<'a> Args<'a> {
         self.diagnostics.push(Diagnostic::warning(span, message));
     }
 
-    /// Warns of something at a place outside of the configuration, such as a line of a file.
+    /// Records a warning about a place outside the configuration, such as a line of a file.
     pub fn warn_at(&mut self, landmark: impl Into<String>, message: impl Into<String>) {
         self.diagnostics.push(Diagnostic::warning(self.whole, message).landmark(landmark));
     }
@@ -297,8 +297,7 @@ impl<'a> Args<'a> {
         self.diagnostics.push(diagnostic);
     }
 
-    /// Parses a text that [`rest`](Self::rest) gave, recording what is wrong with it under `name`
-    /// (none when empty).
+    /// Parses a text from [`rest`](Self::rest), and records errors in it under `name` (no name when empty).
     pub fn parse_as<T: Arg>(&mut self, name: &str, text: &ArgText) -> Option<T> {
         self.parse(name, T::EXPECTS, text, T::parse)
     }
@@ -308,29 +307,29 @@ impl<'a> Args<'a> {
         self.diagnostics.iter().any(Diagnostic::is_error)
     }
 
-    /// Refuses arguments that nobody asked for.
+    /// Rejects arguments that the element did not read.
     ///
     /// # Errors
-    /// An error was recorded, by this or by any reading before.
+    /// An error was recorded, by this call or by any earlier reading.
     pub fn complete(&mut self) -> Result<(), Failed> {
         self.refuse_unknown_keywords();
         self.refuse_leftovers();
         if self.has_errors() { Err(Failed) } else { Ok(()) }
     }
 
-    /// What is wrong, as a handler answers: the errors, one a line.
+    /// The errors as a handler returns them, one per line.
     pub fn messages(&self) -> String {
         let errors = self.diagnostics.iter().filter(|diagnostic| diagnostic.is_error());
         errors.map(|error| error.message.as_str()).collect::<Vec<_>>().join("\n")
     }
 
-    /// What was found: errors and warnings in the order of their finding.
+    /// The errors and warnings, in the order in which they were found.
     pub fn into_diagnostics(self) -> Vec<Diagnostic> {
         self.diagnostics
     }
 
-    /// The value of an argument; takes it from the arguments. The rules are those of Click's
-    /// `Args::find`, except that an empty argument is no value.
+    /// The value of an argument; removes it from the arguments. The rules are those of Click's `Args::find`,
+    /// except that an empty argument is not a value.
     fn find(&mut self, name: &str, kind: Kind) -> Option<ArgText> {
         // Arguments in their places come before all arguments read by keyword.
         let next = self.arguments.iter().position(|a| a.used != Some(Used::InPlace));
@@ -408,7 +407,7 @@ impl<'a> Args<'a> {
         self.diagnostics.push(error);
     }
 
-    /// Says which arguments there are.
+    /// Adds the list of known arguments.
     fn help_with_all(&self, error: Diagnostic) -> Diagnostic {
         if self.asked.is_empty() {
             return error.help("this element takes no arguments");
@@ -424,7 +423,7 @@ impl<'a> Args<'a> {
 }
 
 impl Argument {
-    /// True when it was given by this keyword and not read yet.
+    /// True when it was given with this keyword and not read yet.
     fn is_keyword(&self, name: &str) -> bool {
         self.used.is_none()
             && self.keyword == name.len()
@@ -432,16 +431,16 @@ impl Argument {
             && self.text.as_str().starts_with(name)
     }
 
-    /// What follows the keyword.
+    /// The text after the keyword.
     fn value(&self) -> ArgText {
         self.text.split_first_word().1
     }
 }
 
-/// Reads one value that stands in no source, such as what a handler was given.
+/// Reads one value that comes from no source file, such as the text that a handler was given.
 ///
 /// # Errors
-/// What is wrong with the text, in a sentence.
+/// What is wrong with the text, as a sentence.
 pub fn parse<T: Arg>(text: &str, scope: &Scope<'_>) -> Result<T, String> {
     let text = text.trim_ascii();
     if text.is_empty() {
@@ -450,12 +449,12 @@ pub fn parse<T: Arg>(text: &str, scope: &Scope<'_>) -> Result<T, String> {
     T::parse(&text.into(), scope).map_err(|error| error.describe(T::EXPECTS))
 }
 
-/// Where an element's own error belongs; see [`Args::error`].
+/// The place of an element's own error; see [`Args::error`].
 #[derive(Clone, Copy, Debug)]
 pub enum Place<'p> {
     /// The whole configuration string.
     Whole,
-    /// The argument with this name; the whole when it was not given.
+    /// The argument with this name; the whole string when it is absent.
     Name(&'p str),
     /// A place of its own.
     At(Option<Span>),

@@ -1,27 +1,27 @@
-//! Where a configuration string is read: names mean what the element's surroundings say.
+//! The scope of a configuration string: where its names are looked up.
 
 use std::fmt;
 use std::sync::LazyLock;
 
 use crate::names::{Addresses, DeviceAddresses, NameTable, NumberKind};
 
-/// The surroundings of an element, in which the names in its arguments are looked up.
+/// The scope of an element, in which the names in its arguments are looked up.
 #[derive(Clone, Copy)]
 pub struct Scope<'a> {
     element: &'a str,
     names: &'a NameTable,
-    /// Names that are being defined in the element's own compound.
+    /// Names that are being defined in the element's own compound element.
     fresh: Option<&'a NameTable>,
     elements: &'a dyn ElementLookup,
     devices: Option<&'a dyn DeviceAddresses>,
 }
 
-/// Finds elements of a configuration by name. Any `Fn(&str) -> Option<usize>` does.
+/// Finds elements of a configuration by name. Any `Fn(&str) -> Option<usize>` implements it.
 pub trait ElementLookup {
     /// The index of the element with this full name.
     fn find(&self, name: &str) -> Option<usize>;
 
-    /// The full names of all elements, to say which one was meant.
+    /// The full names of all elements, to suggest the one that was meant.
     fn names(&self) -> Vec<String> {
         Vec::new()
     }
@@ -34,29 +34,29 @@ impl<F: Fn(&str) -> Option<usize>> ElementLookup for F {
 }
 
 impl<'a> Scope<'a> {
-    /// The scope of the element with the full name `element` (`outer/inner` inside compounds).
+    /// The scope of the element with the full name `element` (`outer/inner` inside compound elements).
     pub fn new(element: &'a str, names: &'a NameTable, elements: &'a dyn ElementLookup) -> Self {
         Self { element, names, fresh: None, elements, devices: None }
     }
 
-    /// A scope at the top of a configuration that has names but no elements.
+    /// A scope at the top level of a configuration that has names but no elements.
     pub fn bare(names: &'a NameTable) -> Self {
         Self::new("", names, &NoElements)
     }
 
-    /// A scope without a configuration around it: only built-in names have a meaning.
+    /// A scope without a configuration: only built-in names have a meaning.
     pub fn builtin() -> Self {
         static NAMES: LazyLock<NameTable> = LazyLock::new(NameTable::new);
         Self::bare(&NAMES)
     }
 
-    /// This scope, in which names of network devices stand for the addresses of the devices.
+    /// This scope, with names of network devices standing for the addresses of the devices.
     #[must_use]
     pub fn with_devices(self, devices: &'a dyn DeviceAddresses) -> Self {
         Self { devices: Some(devices), ..self }
     }
 
-    /// This scope, in which names of `fresh` hide others.
+    /// This scope, with names of `fresh` hiding others.
     #[must_use]
     pub(crate) fn with_fresh(self, fresh: &'a NameTable) -> Self {
         Self { fresh: Some(fresh), ..self }
@@ -67,18 +67,18 @@ impl<'a> Scope<'a> {
         self.element
     }
 
-    /// The compounds around the element, with a slash at the end: `outer/`, or nothing.
+    /// The compound elements around the element, with a slash at the end: `outer/`, or empty.
     pub fn prefix(&self) -> &'a str {
         let end = self.element.rfind('/').map_or(0, |slash| slash + 1);
         self.element.get(..end).unwrap_or_default()
     }
 
-    /// The prefixes in which a name is looked up: of the innermost compound first, at last none.
+    /// The prefixes in which a name is looked up: from the innermost compound element to the empty prefix.
     pub fn prefixes(&self) -> impl Iterator<Item = &'a str> + use<'a> {
         enclosing(self.prefix())
     }
 
-    /// The address that a name stands for, of the kind that `pick` picks.
+    /// The address that a name stands for, of the kind that `pick` selects.
     pub(crate) fn address<T>(
         &self,
         name: &str,
@@ -93,18 +93,18 @@ impl<'a> Scope<'a> {
         self.names.number(kind, self.prefix(), name)
     }
 
-    /// What answers for the addresses of network devices.
+    /// The source of the addresses of network devices.
     pub fn devices(&self) -> Option<&'a dyn DeviceAddresses> {
         self.devices
     }
 
-    /// The element that a name means here: the nearest one, seen from inside out.
+    /// The element that a name means here: the nearest one, from inside out.
     pub fn find_element(&self, name: &str) -> Option<usize> {
         self.prefixes().find_map(|prefix| self.elements.find(&format!("{prefix}{name}")))
     }
 
-    /// The full name of the element or compound that a name means here: the nearest one, seen from
-    /// inside out.
+    /// The full name of the element or compound element that a name means here: the nearest one, from inside
+    /// out.
     pub fn find_group(&self, name: &str) -> Option<String> {
         let names = self.elements.names();
         self.prefixes().map(|prefix| format!("{prefix}{name}")).find(|full| {

@@ -6,7 +6,7 @@ use proptest::prelude::*;
 use super::*;
 use crate::net::{EtherAddress, Ipv4Prefix};
 
-/// What reading gave: the value, and what was found.
+/// The result of a reading: the value, and the diagnostics.
 fn diagnose<T>(config: &str, read: impl FnOnce(&mut Args) -> T) -> (T, Vec<Diagnostic>) {
     let mut sources = SourceMap::default();
     // The configuration does not stand at the start of its source.
@@ -20,13 +20,13 @@ fn diagnose<T>(config: &str, read: impl FnOnce(&mut Args) -> T) -> (T, Vec<Diagn
     (value, args.into_diagnostics())
 }
 
-/// What reading gave: the value, and the messages.
+/// The result of a reading: the value, and the messages.
 fn read<T>(config: &str, read: impl FnOnce(&mut Args) -> T) -> (T, Vec<String>) {
     let (value, diagnostics) = diagnose(config, read);
     (value, diagnostics.into_iter().map(|diagnostic| diagnostic.message).collect())
 }
 
-/// The parts of the configuration string that the findings point at.
+/// The parts of the configuration string that the diagnostics point at.
 fn pointed<T>(config: &str, read: impl FnOnce(&mut Args) -> T) -> Vec<String> {
     let part = |diagnostic: Diagnostic| {
         let span = diagnostic.span.unwrap();

@@ -1,4 +1,4 @@
-//! What a type must do to be an argument.
+//! What a type must implement to be an argument.
 
 use std::ops::Range;
 
@@ -6,24 +6,24 @@ use millrace_lang::Diagnostic;
 
 use super::{ArgText, Scope};
 
-/// A type that arguments are read as.
+/// A type that can be read from an argument.
 pub trait Arg: Sized {
-    /// What is right, to follow “expected”: `an IP address`.
+    /// A valid value, to follow “expected”: `an IP address`.
     const EXPECTS: &'static str;
 
     /// Reads a value. The text is never empty.
     ///
     /// # Errors
-    /// The text is not such a value: [`ArgError::default`] when there is nothing to say but what
-    /// was expected.
+    /// The text is not such a value: [`ArgError::default`] when there is nothing to say except what was
+    /// expected.
     fn parse(text: &ArgText, scope: &Scope<'_>) -> Result<Self, ArgError>;
 
-    /// What a reader returns in place of a value after it has recorded an error. It need not make
-    /// sense: with an error recorded, no element comes to be.
+    /// The value that a reader returns after it has recorded an error. It need not make sense, because with
+    /// an error recorded no element is created.
     fn placeholder() -> Self;
 }
 
-/// Why an argument was refused.
+/// Why an argument was rejected.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct ArgError {
     message: Option<String>,
@@ -32,29 +32,29 @@ pub struct ArgError {
 }
 
 impl ArgError {
-    /// An error with its own message, in Click's manner: `out of range, bound 255`.
+    /// An error with its own message, in Click's style: `out of range, bound 255`.
     pub fn new(message: impl Into<String>) -> Self {
         Self { message: Some(message.into()), ..Self::default() }
     }
 
-    /// The error stands at these bytes of the argument's text.
+    /// Places the error at these bytes of the argument's text.
     #[must_use]
     pub fn at(self, part: Range<usize>) -> Self {
         Self { part: Some(part), ..self }
     }
 
-    /// Adds what to do.
+    /// Adds advice.
     #[must_use]
     pub fn help(self, help: impl Into<String>) -> Self {
         Self { help: Some(help.into()), ..self }
     }
 
-    /// What is wrong; Click's `parse error` when the text is just not such a value.
+    /// What is wrong; Click's `parse error` when the text is simply not such a value.
     pub fn message(&self) -> &str {
         self.message.as_deref().unwrap_or("parse error")
     }
 
-    /// What is wrong, or what was expected when there is nothing else to say.
+    /// What is wrong, or else what was expected.
     pub fn describe(&self, expects: &str) -> String {
         self.message.clone().unwrap_or_else(|| format!("expected {expects}"))
     }

@@ -1,5 +1,5 @@
-//! What a class says of itself: name, port counts, processing, flow (Kohler et al., "The Click
-//! modular router", TOCS 2000, section 4; the codes are Click's).
+//! The declaration of a class: name, port counts, processing, flow (Kohler et al., "The Click modular
+//! router", TOCS 2000, section 4; the codes are Click's).
 
 /// The declaration of an element class.
 #[derive(Clone, Copy, Debug)]
@@ -8,43 +8,43 @@ pub struct Class {
     pub name: &'static str,
     /// Port counts: `"1/1"`, `"1/1-2"`, `"0-/="`.
     pub ports: &'static str,
-    /// Processing: `"a/ah"`; the last letter of a side holds for the ports after it.
+    /// Processing: `"a/ah"`; the last letter of a side applies to all further ports.
     pub processing: &'static str,
-    /// Flow: which inputs reach which outputs, `"x/x"` when all reach all.
+    /// Flow: which inputs reach which outputs, `"x/x"` when each reaches all.
     pub flow: &'static str,
     /// Other names of the same class.
     pub aliases: &'static [&'static str],
     /// Elements of a lower phase are configured and initialised first.
     pub phase: i8,
-    /// Has effects outside the graph whose order shows (printing, dumps): on virtual time each packet then
-    /// goes all its way before the next one of its batch.
+    /// Has effects outside the graph whose order is visible (printing, dumps). On virtual time each packet
+    /// then goes its whole way before the next one of its batch.
     pub ordered: bool,
-    /// Its effects show packet by packet (lines of text, steps of a script): while they do
-    /// ([`Element::shows`](crate::Element::shows)), each packet goes all its way before the next one.
+    /// Its effects are visible packet by packet (lines of text, steps of a script). While they are
+    /// ([`Element::shows`](crate::Element::shows)), each packet goes its whole way before the next one.
     pub shows_packets: bool,
-    /// Shows nothing of the packets and touches none: needs no connection.
+    /// Only provides information and handles no packets: needs no connection.
     pub information: bool,
-    /// Keeps batches small: hands on packets one at a time, whatever it gets.
+    /// Keeps batches small: sends packets on one at a time, whatever it receives.
     pub breaks_batches: bool,
     /// Packets that arrive leave on another thread (Pipeliner).
     pub crosses_threads: bool,
-    /// Each thread's packets leave by one output, that of the thread's number modulo the number of
-    /// outputs (CPUSwitch).
+    /// Each thread's packets leave by one output: the thread's number modulo the number of outputs
+    /// (CPUSwitch).
     pub by_thread: bool,
-    /// Who waits for packets of the element's notifier is woken by those upstream of it as well
-    /// (PullSwitch).
+    /// When an element waits for packets on this element's notifier, the elements upstream of this one wake
+    /// it as well (PullSwitch).
     pub passes_wakes: bool,
-    /// While one of its outputs is pulled, another one may be, around a loop (Bypass). Such an
-    /// element keeps nothing for a thread.
+    /// While one of its outputs is pulled, another one may be pulled too, around a loop (Bypass). Such an
+    /// element keeps no per-thread state.
     pub reentrant: bool,
 }
 
 impl Class {
     /// The phase of most classes.
     pub const PHASE_DEFAULT: i8 = 0;
-    /// The phase of classes that name things for others (AddressInfo).
+    /// The phase of classes that define names for others (AddressInfo).
     pub const PHASE_INFO: i8 = -10;
-    /// The phase of classes that others must precede (Script, ControlSocket).
+    /// The phase of classes that must come after others (Script, ControlSocket).
     pub const PHASE_LAST: i8 = 10;
 
     /// A class with the given name, port counts and processing, each in Click's code.
@@ -88,14 +88,14 @@ impl Class {
         self
     }
 
-    /// Says that the order of the element's effects shows outside the graph.
+    /// Declares that the order of the element's effects is visible outside the graph.
     #[must_use]
     pub const fn ordered(mut self) -> Self {
         self.ordered = true;
         self
     }
 
-    /// Says that the order of the element's effects shows outside the graph, packet by packet.
+    /// Declares that the order of the element's effects is visible outside the graph, packet by packet.
     #[must_use]
     pub const fn shows_packets(mut self) -> Self {
         self.ordered = true;
@@ -103,28 +103,28 @@ impl Class {
         self
     }
 
-    /// Says that the element handles no packets and needs no connection.
+    /// Declares that the element handles no packets and needs no connection.
     #[must_use]
     pub const fn information(mut self) -> Self {
         self.information = true;
         self
     }
 
-    /// Says that the element hands packets on one at a time.
+    /// Declares that the element sends packets on one at a time.
     #[must_use]
     pub const fn breaks_batches(mut self) -> Self {
         self.breaks_batches = true;
         self
     }
 
-    /// Says that packets leave on another thread than they came.
+    /// Declares that packets leave on another thread than they arrived on.
     #[must_use]
     pub const fn crosses_threads(mut self) -> Self {
         self.crosses_threads = true;
         self
     }
 
-    /// Says that each thread's packets leave by one output, that of its number modulo the number of
+    /// Declares that each thread's packets leave by one output: the thread's number modulo the number of
     /// outputs.
     #[must_use]
     pub const fn by_thread(mut self) -> Self {
@@ -132,14 +132,15 @@ impl Class {
         self
     }
 
-    /// Says that who waits for the element's notifier is woken by those upstream of it as well.
+    /// Declares that elements that wait for this element's notifier are also woken by the elements upstream
+    /// of it.
     #[must_use]
     pub const fn passes_wakes(mut self) -> Self {
         self.passes_wakes = true;
         self
     }
 
-    /// Says that an output may be pulled while another one is.
+    /// Declares that an output may be pulled while another one is.
     #[must_use]
     pub const fn reentrant(mut self) -> Self {
         self.reentrant = true;
@@ -166,12 +167,12 @@ impl Class {
     }
 }
 
-/// How many ports one side of an element may have.
+/// How many ports an element may have on one side.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum PortCount {
     /// Between two numbers; no upper bound when the second is absent.
     Range(usize, Option<usize>),
-    /// As many as inputs (`=`), and that many more (`=+`, `=++`).
+    /// As many as inputs (`=`), or that many more (`=+`, `=++`).
     SameAsInputs(usize),
 }
 
@@ -189,7 +190,7 @@ impl PortCount {
         }
     }
 
-    /// The least and the most ports, given the number of inputs.
+    /// The minimum and maximum number of ports, given the number of inputs.
     pub fn bounds(self, inputs: usize) -> (usize, Option<usize>) {
         match self {
             Self::Range(low, high) => (low, high),
@@ -201,9 +202,9 @@ impl PortCount {
 /// How a port passes packets.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum PortKind {
-    /// The upstream element gives.
+    /// The upstream element acts.
     Push,
-    /// The downstream element takes.
+    /// The downstream element acts.
     Pull,
     /// Either, as the graph needs.
     Agnostic,
@@ -219,7 +220,7 @@ impl std::fmt::Display for PortKind {
     }
 }
 
-/// A processing code, its sides apart.
+/// A processing code, split into its sides.
 #[derive(Clone, Copy, Debug)]
 pub struct Processing {
     inputs: &'static str,
@@ -246,8 +247,8 @@ impl Processing {
     }
 }
 
-/// A flow code, its sides apart. Letters that both sides share connect; `#` stands for the port's
-/// own number, `[^#]` for all others.
+/// A flow code, split into its sides. Ports are connected if both sides share a letter; `#` stands for the
+/// port's own number, `[^#]` for all others.
 #[derive(Clone, Copy, Debug)]
 pub struct Flow {
     inputs: &'static str,
@@ -255,7 +256,7 @@ pub struct Flow {
 }
 
 impl Flow {
-    /// Whether packets that arrive at `input` can leave by `output`.
+    /// Returns whether packets that arrive at `input` can leave by `output`.
     pub fn connects(self, input: usize, output: usize) -> bool {
         match (nth_group(self.inputs, input), nth_group(self.outputs, output)) {
             (Some("#"), Some("#")) => input == output,
@@ -274,7 +275,7 @@ impl Flow {
     }
 }
 
-/// A group of letters without its brackets, and whether it names those that are *not* meant.
+/// A group of letters without its brackets, and whether it is negated.
 fn letters(group: &str) -> (bool, &str) {
     let inner = group.trim_start_matches('[').trim_end_matches(']');
     match inner.strip_prefix('^') {
@@ -287,7 +288,7 @@ fn nth_or_last(side: &str, n: usize) -> Option<char> {
     side.chars().nth(n).or_else(|| side.chars().last())
 }
 
-/// The `n`th letter or bracketed group of a flow code's side, or its last.
+/// The `n`th letter or bracketed group of one side of a flow code, or its last one.
 fn nth_group(side: &str, n: usize) -> Option<&str> {
     let mut rest = side;
     let mut last = None;

@@ -1,4 +1,4 @@
-//! Handlers that elements call: `element.handler` and what to write there.
+//! Handler calls that elements make: `element.handler` and the text to write to it.
 
 use super::{HandlerError, Text};
 use crate::args::{Arg, ArgError, ArgText, HandlerRef, Scope};
@@ -12,12 +12,12 @@ pub struct HandlerCall {
 }
 
 impl HandlerCall {
-    /// A call of one of the router's own handlers.
+    /// A call of a global handler of the router.
     pub fn global(handler: &str) -> Self {
         Self { handler: HandlerRef::Global(handler.to_owned()), text: Text::new() }
     }
 
-    /// The same call with `value` wherever its text says `$name`.
+    /// The same call with `value` in place of every `$name` in its text.
     #[must_use]
     pub fn with_variable(&self, name: &str, value: &str) -> Self {
         let text = String::from_utf8_lossy(&self.text).replace(&format!("${name}"), value);
@@ -27,7 +27,7 @@ impl HandlerCall {
     /// Writes the text to the handler, for element `caller`.
     ///
     /// # Errors
-    /// As [`Router::write`].
+    /// See [`Router::write`].
     pub fn write(&self, router: &Router, caller: usize) -> Result<(), HandlerError> {
         router.write_to(caller, &self.handler, &self.text)
     }
@@ -35,7 +35,7 @@ impl HandlerCall {
     /// Reads the handler with the text as its parameter, for element `caller`.
     ///
     /// # Errors
-    /// As [`Router::read`].
+    /// See [`Router::read`].
     pub fn read(&self, router: &Router, caller: usize) -> Result<Text, HandlerError> {
         router.read_from(caller, &self.handler, &self.text)
     }
@@ -43,7 +43,7 @@ impl HandlerCall {
     /// Checks that the handler exists and can be written.
     ///
     /// # Errors
-    /// It does not, or it cannot.
+    /// It does not exist, or cannot be written.
     pub fn check_write(&self, router: &Router, caller: usize) -> Result<(), HandlerError> {
         match router.access_from(caller, &self.handler)? {
             (_, true) => Ok(()),

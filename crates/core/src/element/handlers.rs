@@ -1,4 +1,4 @@
-//! Handlers: what can be read from and written to a running element.
+//! Handlers: values of a running element that can be read and written.
 
 use std::any::Any;
 use std::cell::Cell;
@@ -9,7 +9,7 @@ use crate::args::{Arg, Args, Scope};
 use crate::router::Router;
 use crate::time::Timestamp;
 
-/// What a handler gives or takes: bytes, mostly text.
+/// What a handler returns or accepts: bytes, mostly text.
 pub type Text = Vec<u8>;
 
 /// Why a handler call failed.
@@ -27,7 +27,7 @@ pub enum HandlerError {
     /// The handler cannot be written.
     #[error("handler ‘{0}’ is read-only")]
     ReadOnly(String),
-    /// The handler refused what was written, or could not answer.
+    /// The handler rejected the value, or could not answer.
     #[error("{0}")]
     Refused(String),
 }
@@ -44,7 +44,7 @@ impl From<&str> for HandlerError {
     }
 }
 
-/// Why a handler of this name is not read: it was given a parameter.
+/// The error for a read handler that got a parameter but accepts none.
 pub(crate) fn no_parameters(name: &str) -> HandlerError {
     HandlerError::Refused(format!("read handler ‘{name}’ does not take parameters"))
 }
@@ -55,7 +55,7 @@ pub struct Call<'a> {
     element: usize,
     handler: &'a str,
     text: &'a [u8],
-    /// Whether anybody looked at the text.
+    /// Whether the handler looked at the text.
     taken: Cell<bool>,
 }
 
@@ -84,13 +84,13 @@ impl<'a> Call<'a> {
         self.handler
     }
 
-    /// What is written, or the parameter of a read, as bytes.
+    /// The value of a write, or the parameter of a read, as bytes.
     pub fn bytes(&self) -> &'a [u8] {
         self.taken.set(true);
         self.text
     }
 
-    /// What is written, or the parameter of a read, as text without surrounding white space.
+    /// The value of a write, or the parameter of a read, as text without surrounding white space.
     pub fn text(&self) -> std::borrow::Cow<'a, str> {
         String::from_utf8_lossy(self.bytes().trim_ascii())
     }
@@ -98,17 +98,17 @@ impl<'a> Call<'a> {
     /// The text as a value.
     ///
     /// # Errors
-    /// It is none; the message says what was expected.
+    /// It is not a valid value; the message says what was expected.
     pub fn parse<T: Arg>(&self) -> Result<T, HandlerError> {
         crate::args::parse(&self.text(), &self.scope()).map_err(HandlerError::Refused)
     }
 
-    /// The text as arguments, read like those of a configuration.
+    /// The text as arguments, read as in a configuration.
     pub fn args(&self) -> Args<'_> {
         Args::of_text(&self.text(), self.scope())
     }
 
-    /// Refuses what was read when there is a parameter that nobody looked at.
+    /// Rejects the result of a read if the handler did not look at its parameter.
     pub(crate) fn with_parameter(&self, read: Text) -> Result<Text, HandlerError> {
         if self.text.is_empty() || self.taken.get() {
             return Ok(read);
@@ -117,7 +117,7 @@ impl<'a> Call<'a> {
         Err(no_parameters(&format!("{name}.{}", self.handler)))
     }
 
-    /// The surroundings of the element, in which names have their meaning.
+    /// The scope of the element, in which names are looked up.
     pub fn scope(&self) -> Scope<'_> {
         self.router.scope_of(self.element)
     }
@@ -128,7 +128,7 @@ impl<'a> Call<'a> {
     }
 }
 
-/// What a read handler may give.
+/// A type that a read handler can return.
 pub trait IntoText {
     /// The bytes.
     fn into_text(self) -> Text;
@@ -188,7 +188,7 @@ impl IntoText for f64 {
     }
 }
 
-/// The name of the handler that answers a low-level call.
+/// The name of the handler for a low-level call.
 pub(crate) fn low_level_name(number: u8) -> String {
     format!("#{number}")
 }
@@ -208,12 +208,12 @@ pub struct Handler {
 }
 
 impl Handler {
-    /// Whether control sockets and lists of handlers leave it out.
+    /// Whether control sockets and handler lists omit it.
     pub(crate) fn is_hidden(&self) -> bool {
         self.hidden
     }
 
-    /// Of [`ANY_HANDLER`]: whether it can be read and written by a name.
+    /// For [`ANY_HANDLER`]: whether it can be read and written with this name.
     pub(crate) fn answers(&self, element: &dyn Any, name: &str) -> (bool, bool) {
         match &self.answers {
             Some(answers) => answers(element, name),
@@ -254,8 +254,7 @@ impl Handler {
     }
 }
 
-/// The name of the handler that answers for every name that no other handler has. It is not
-/// listed.
+/// The name of the handler that answers for every name that no other handler has. It is not listed.
 pub const ANY_HANDLER: &str = "*";
 
 /// The handlers of class `E`, as [`Element::handlers`](super::Element::handlers) declares them.
@@ -304,9 +303,8 @@ impl<E: 'static> Handlers<E> {
         }));
     }
 
-    /// A low-level call (Click's LLRPC) of this number, without the bits that say how much data it
-    /// takes and gives: `call` gets bytes and gives bytes. Others than elements reach it by the
-    /// control protocol alone.
+    /// A low-level call (Click's LLRPC) with this number, without the bits for the sizes of its data: `call`
+    /// gets and returns bytes. Apart from elements, only the control protocol reaches it.
     pub fn low_level(
         &mut self,
         number: u8,
@@ -317,12 +315,12 @@ impl<E: 'static> Handlers<E> {
         self.hide(&name);
     }
 
-    /// Keeps a handler from control sockets and from lists: it is for elements alone.
+    /// Hides a handler from control sockets and from lists: only elements can use it.
     pub fn hide(&mut self, name: &str) {
         self.entry(name).hidden = true;
     }
 
-    /// Says which names [`ANY_HANDLER`] answers for: whether they can be read, and written.
+    /// Sets which names [`ANY_HANDLER`] answers for: whether they can be read, and written.
     pub fn answers(&mut self, answers: impl Fn(&E, &str) -> (bool, bool) + Send + Sync + 'static) {
         self.entry(ANY_HANDLER).answers = Some(Box::new(move |element, name| {
             element.downcast_ref().map_or((false, false), |element| answers(element, name))

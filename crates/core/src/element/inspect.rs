@@ -1,4 +1,4 @@
-//! Looking at the whole configuration before anything runs.
+//! Inspection of the whole configuration before anything runs.
 
 use std::any::Any;
 use std::sync::Arc;
@@ -12,8 +12,8 @@ use crate::router::{Plan, Router};
 /// One end of a connection: the element and its port.
 pub type Port = (usize, usize);
 
-/// The configured graph, as an element sees it that has something to say about more than itself
-/// ([`Element::inspect`]). Findings may point at any place of the configuration.
+/// The configured graph, for an element that checks more than itself ([`Element::inspect`]). Its diagnostics
+/// may point at any place of the configuration.
 pub struct Inspection<'a> {
     pub(crate) id: usize,
     pub(crate) router: &'a Router,
@@ -22,27 +22,27 @@ pub struct Inspection<'a> {
 }
 
 impl<'a> Inspection<'a> {
-    /// The index of the element that looks.
+    /// The index of the inspecting element.
     pub fn id(&self) -> usize {
         self.id
     }
 
-    /// How many elements there are; their indices are below.
+    /// The number of elements; indices are smaller.
     pub fn len(&self) -> usize {
         self.router.len()
     }
 
-    /// True when there is no element.
+    /// True when there are no elements.
     pub fn is_empty(&self) -> bool {
         self.router.is_empty()
     }
 
-    /// The full name of an element; empty when there is none.
+    /// The full name of an element; empty when it does not exist.
     pub fn name_of(&self, id: usize) -> &'a str {
         self.router.name_of(id)
     }
 
-    /// What the class of an element says of itself.
+    /// The declaration of an element's class.
     pub fn class_of(&self, id: usize) -> Option<&'static Class> {
         self.router.member(id).map(|member| &member.info.class)
     }
@@ -62,36 +62,36 @@ impl<'a> Inspection<'a> {
         self.router.element(id)
     }
 
-    /// The element that `name` means to element `from`: the nearest in the enclosing compounds.
+    /// The element that `name` means for element `from`: the nearest one in the enclosing compound elements.
     pub fn resolve(&self, from: usize, name: &str) -> Option<usize> {
         self.router.resolve(from, name)
     }
 
-    /// What elements share ([`Setup::shared`](super::Setup::shared)), if one has asked for it.
+    /// State that elements share ([`Setup::shared`](super::Setup::shared)), if an element has asked for it.
     pub fn shared<T: Any + Send + Sync>(&self) -> Option<Arc<T>> {
         self.router.shared()
     }
 
-    /// The connections that leave element `id`: its output, the input that it leads to, and where
-    /// that is written. In the order of the configuration.
+    /// The connections that leave element `id`: its output, the input that it leads to, and where the file
+    /// declares it. In the order of the configuration.
     pub fn leaving(&self, id: usize) -> impl Iterator<Item = (usize, Port, Span)> + use<'a> {
         let own = self.connections.iter().filter(move |one| one.from.0 == id);
         own.map(|one| (one.from.1, one.to, one.span))
     }
 
-    /// The connections that come to element `id`: its input, the output that leads there, and where
-    /// that is written. In the order of the configuration.
+    /// The connections that arrive at element `id`: its input, the output that leads there, and where the
+    /// file declares it. In the order of the configuration.
     pub fn coming(&self, id: usize) -> impl Iterator<Item = (usize, Port, Span)> + use<'a> {
         let own = self.connections.iter().filter(move |one| one.to.0 == id);
         own.map(|one| (one.to.1, one.from, one.span))
     }
 
-    /// The kinds of an element's outputs, as the graph decided them.
+    /// The kinds of an element's outputs, as determined by the graph.
     pub fn outputs_of(&self, id: usize) -> &'a [PortKind] {
         self.router.member(id).map_or(&[], |member| &member.outputs)
     }
 
-    /// The kinds of an element's inputs, as the graph decided them.
+    /// The kinds of an element's inputs, as determined by the graph.
     pub fn inputs_of(&self, id: usize) -> &'a [PortKind] {
         self.router.member(id).map_or(&[], |member| &member.inputs)
     }
@@ -101,17 +101,17 @@ impl<'a> Inspection<'a> {
         self.router.clock()
     }
 
-    /// Threads and what runs on them.
+    /// The threads, and what runs on them.
     pub fn plan(&self) -> &'a Plan {
         self.router.plan()
     }
 
-    /// Records a finding. An error keeps the router from being made.
+    /// Records a diagnostic. An error prevents the router from being created.
     pub fn report(&mut self, finding: Diagnostic) {
         self.found.push(finding);
     }
 
-    /// Whether an error was found so far, by this element or one before it.
+    /// Whether this element or one before it has reported an error.
     pub fn has_errors(&self) -> bool {
         self.found.iter().any(Diagnostic::is_error)
     }

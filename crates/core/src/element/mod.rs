@@ -1,8 +1,8 @@
-//! The element API: what somebody writes who writes an element.
+//! The element API, for authors of elements.
 //!
-//! An element is configured once and then shared, unchanged, by every thread that reaches it
-//! (`&self`, `Sync`). What it changes per packet is its [`Element::Local`], of which each such
-//! thread has one of its own. So an element that compiles is free of data races.
+//! An element is configured once. Then all threads that reach it share it, unchanged (`&self`, `Sync`). State
+//! that changes per packet is its [`Element::Local`]; each such thread has its own. So an element that
+//! compiles is free of data races.
 
 mod class;
 mod handler_call;
@@ -33,47 +33,47 @@ use crate::memory::Batch;
 
 /// A packet-processing element.
 ///
-/// Write [`PerPacket`] beside for an element that treats packets one by one,
-/// [`process`](Element::process) for one that treats batches from its first input to its first
-/// output in push and pull alike, [`push`](Element::push) and [`pull`](Element::pull) for any
-/// other, [`run_task`](Element::run_task) for one that acts of its own accord.
+/// Also implement [`PerPacket`] for an element that processes packets one by one. Implement
+/// [`process`](Element::process) for one that processes batches from its first input to its first output, for
+/// push and pull alike; [`push`](Element::push) and [`pull`](Element::pull) for any other; and
+/// [`run_task`](Element::run_task) for one that acts without an incoming packet.
 pub trait Element: Sized + Send + Sync + 'static {
     /// Name, port counts and processing.
     const CLASS: Class;
 
-    /// What each thread that reaches the element keeps for itself: caches, random state.
+    /// The state that each thread that reaches the element keeps for itself: caches, random state.
     type Local: Default + Send + 'static;
 
-    /// Makes the element from its configuration. Touches no device and no file.
+    /// Creates the element from its configuration. Opens no device and no file.
     ///
     /// # Errors
-    /// The arguments are wrong; [`Setup`] has the diagnostics.
+    /// The arguments are invalid; [`Setup`] has the diagnostics.
     fn configure(setup: &mut Setup<'_>) -> Result<Self, Failed>;
 
-    /// Looks at the graph around the element once all elements are configured and the plan is made,
-    /// and says what is wrong with it. Touches no device and no file: `millrace check` runs it too.
+    /// Inspects the graph around the element after all elements are configured and the plan is made, and
+    /// reports errors in it. Opens no device and no file: `millrace check` runs it too.
     fn inspect(&self, _inspection: &mut Inspection<'_>) {}
 
-    /// Gets ready to run: opens files and devices, looks up other elements, schedules tasks.
+    /// Prepares to run: opens files and devices, looks up other elements, schedules tasks.
     ///
     /// # Errors
-    /// The element cannot run; the router then does not start.
+    /// The element cannot run; the router does not start.
     fn initialize(&self, _init: &mut Init<'_>) -> Result<(), Refused> {
         Ok(())
     }
 
-    /// Treats a batch on its way from input 0 to output 0, in place: packets that remain in
-    /// `batch` go on, in order. An element that treats packets one by one is a [`PerPacket`] instead.
+    /// Processes a batch on its way from input 0 to output 0, in place: packets that remain in `batch` are
+    /// sent on, in order. An element that processes packets one by one is a [`PerPacket`] instead.
     fn process(&self, _cx: &mut Context, _local: &mut Self::Local, _batch: &mut Batch) {}
 
-    /// Takes a batch that arrived at push input `port`. What is left in `batch` at the end is
-    /// dropped as [`Unclaimed`](crate::Reason::Unclaimed).
+    /// Processes a batch that arrived at push input `port`. Packets left in `batch` at the end are dropped as
+    /// [`Unclaimed`](crate::Reason::Unclaimed).
     fn push(&self, cx: &mut Context, local: &mut Self::Local, _port: usize, batch: &mut Batch) {
         self.process(cx, local, batch);
         cx.push_batch(0, batch);
     }
 
-    /// Fills `batch`, which is empty, with up to `max` packets for whoever pulls output `port`.
+    /// Fills `batch`, which is empty, with up to `max` packets for the puller of output `port`.
     fn pull(
         &self,
         cx: &mut Context,
@@ -86,80 +86,81 @@ pub trait Element: Sized + Send + Sync + 'static {
         self.process(cx, local, batch);
     }
 
-    /// Runs a task made with [`Setup::task`]; [`Context::index`] says which. Returns whether it
-    /// did anything.
+    /// Runs a task made with [`Setup::task`]; [`Context::index`] identifies it. Returns whether it did any
+    /// work.
     fn run_task(&self, _cx: &mut Context, _local: &mut Self::Local) -> bool {
         false
     }
 
-    /// Runs when a timer made with [`Setup::timer`] expires; [`Context::index`] says which.
+    /// Runs when a timer made with [`Setup::timer`] expires; [`Context::index`] identifies it.
     fn run_timer(&self, _cx: &mut Context, _local: &mut Self::Local) {}
 
-    /// Declares the handlers, beside those that every element has.
+    /// Declares the handlers, in addition to those that every element has.
     fn handlers(_handlers: &mut Handlers<Self>) {}
 
-    /// The signal that says whether pull output `port` has packets to give; elements that only
-    /// pass packets on need not answer.
+    /// The signal that shows whether pull output `port` has packets. Elements that only forward packets need
+    /// none.
     fn notifier(&self, _port: usize) -> Option<&Notifier> {
         None
     }
 
-    /// The signal that says whether push input `port` has room for packets (active: it has);
-    /// elements that only pass packets on need not answer.
+    /// The signal that shows whether push input `port` has room for packets (active: it has). Elements that
+    /// only forward packets need none.
     fn room_notifier(&self, _port: usize) -> Option<&Notifier> {
         None
     }
 
-    /// Whether the element shows packets at present, of a class that does
-    /// ([`Class::shows_packets`]); asked when the router starts, and when one of the element's handlers was
-    /// written.
+    /// Whether the element shows packets at present, if its class can ([`Class::shows_packets`]). The engine
+    /// asks when the router starts, and after a write to one of the element's handlers.
     fn shows(&self) -> bool {
         true
     }
 
-    /// Packets that the element keeps at this moment.
+    /// The number of packets that the element holds at this moment.
     fn held(&self) -> usize {
         0
     }
 
-    /// Adds, for each ring by which `thread`, the running one, hands packets over to other threads, how many it
-    /// has put in so far and how many of these have been taken out; always in the same order. A task that
-    /// leaves the thread does so when what was put in before is out, lest it be overtaken.
+    /// For each ring through which `thread`, the running one, hands packets over to other threads, adds how
+    /// many packets it has put in so far and how many of these have been taken out; always in the same order.
+    /// A task leaves the thread only when the packets that were put in before are out, so that none is
+    /// overtaken.
     fn handed_over(&self, local: &Self::Local, thread: usize, rings: &mut Vec<(u64, u64)>) {
         let _ = (local, thread, rings);
     }
 
-    /// Called on the first thread when the program was asked to stop; true to go on running
+    /// Called on the first thread when the program is asked to stop; returns true to keep running
     /// (DriverManager).
     fn stop_requested(&self, _cx: &mut Context, _local: &mut Self::Local) -> bool {
         false
     }
 
-    /// Goes on to finish packets that are under way in the element, and sends them on: those that a device
-    /// has, for example, but not those that it keeps until somebody wants them, as a queue does. Returns
-    /// whether there are any left.
+    /// Continues to finish packets in flight in the element, and sends them on: for example those that a
+    /// device has, but not those that a queue holds until its puller wants them. Returns whether there are
+    /// any left.
     ///
-    /// When the router stops in good order, each thread calls this for the elements that it reaches, over
-    /// and over until none has any left. Tasks and timers do not run any more, so packets come from elements
-    /// that finish theirs alone; they go on as ever. It does not wait itself, and nothing is finished when a
-    /// hot swap replaces the router: [`take_state`](Self::take_state) takes the packets over.
+    /// When the router stops in an orderly way, each thread calls this for the elements that it reaches,
+    /// repeatedly until none has any left. Tasks and timers do not run any more, so packets come only from
+    /// elements that finish theirs; they continue through the graph as usual. This method must not wait. It
+    /// is not called when a hot swap replaces the router: [`take_state`](Self::take_state) takes over the
+    /// packets.
     fn drain(&self, _cx: &mut Context, _local: &mut Self::Local) -> bool {
         false
     }
 
-    /// Takes over the state of the element of this name and class in the configuration that this
-    /// one replaces (a hot swap): packets, tables, counts.
+    /// Takes over the state of the element with this name and class in the configuration that this one
+    /// replaces (a hot swap): packets, tables, counts.
     ///
-    /// Called when this element is initialised and no thread runs either router, before the first
-    /// packet comes. `old` is shared, so what moves must be behind a lock, in an atomic or in a
-    /// `PerThread`: take it (`std::mem::take` under the lock) rather than copy it when it is large,
-    /// as packets and flow tables are. `old` is cleaned up afterwards and treats no packet any
-    /// more; what it still [holds](Element::held) then is gone. [`Element::Local`] does not move.
-    /// Take only what fits this element's own arguments: capacity, timeouts and patterns are the
-    /// new ones; tasks and timers that the state needs are to be scheduled here.
+    /// Called when this element is initialised, before its first packet, and while no thread runs either
+    /// router. `old` is shared, so state that moves must be behind a lock, in an atomic or in a `PerThread`.
+    /// Move large state, such as packets and flow tables (`std::mem::take` under the lock), instead of
+    /// copying it. `old` is cleaned up afterwards and processes no more packets; packets that it still
+    /// [holds](Element::held) are lost. [`Element::Local`] does not move. Take only what fits this element's
+    /// own arguments: capacity, timeouts and patterns are the new ones. Schedule the tasks and timers that
+    /// the state needs here.
     fn take_state(&self, _old: &Self, _init: &Init<'_>) {}
 
-    /// Called when the threads have stopped, in element order: flush and restore.
+    /// Called after the threads have stopped, in element order: flush and restore.
     ///
     /// # Errors
     /// Something was lost or could not be restored; the message is reported.

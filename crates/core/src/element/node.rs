@@ -1,4 +1,4 @@
-//! Elements behind one face: shared ones, and one thread's instance of each.
+//! Elements behind one interface: the shared ones, and one thread's instance of each.
 
 #![allow(
     unsafe_code,
@@ -23,14 +23,14 @@ pub(crate) trait AnyElement: Any + Send + Sync {
     fn room_notifier(&self, port: usize) -> Option<&Notifier>;
     fn shows(&self) -> bool;
     fn held(&self) -> usize;
-    /// Takes over the state of an old element, if it is of the same class.
+    /// Takes over the state of an old element, if it has the same class.
     fn take_state(&self, old: &dyn Any, init: &Init<'_>);
     fn cleanup(&self, router: &Router) -> Result<(), Refused>;
     fn into_any(self: Arc<Self>) -> Arc<dyn Any + Send + Sync>;
     fn as_any(&self) -> &dyn Any;
 }
 
-/// One thread's instance of an element: the shared part and what the thread keeps.
+/// One thread's instance of an element: the shared part and the thread's state.
 pub(crate) trait Node: Send {
     fn push(&mut self, cx: &mut Context, port: usize, batch: &mut Batch);
     fn pull(&mut self, cx: &mut Context, port: usize, max: usize, batch: &mut Batch);
@@ -39,11 +39,12 @@ pub(crate) trait Node: Send {
     fn stop_requested(&mut self, cx: &mut Context) -> bool;
     fn drain(&mut self, cx: &mut Context) -> bool;
     fn handed_over(&self, thread: usize, rings: &mut Vec<(u64, u64)>);
-    /// For an element that treats packets one by one: where it is, and where what the thread keeps for it.
+    /// For an element that processes packets one by one: the addresses of the element and of the thread's
+    /// state for it.
     fn parts(&mut self) -> Option<(*const (), *mut ())>;
 }
 
-/// How packets that come to input 0, one batch, are treated one by one.
+/// Processes packets one by one that arrive at input 0 as a batch.
 type Treat<E> = fn(&E, &mut <E as Element>::Local, &mut Context, Direction, &mut Batch);
 
 /// One thread's instance of an element of class `E`.
@@ -58,14 +59,14 @@ impl<E: Element> Instance<E> {
         Self { element, local: Local::default(), treat: None }
     }
 
-    /// One that treats packets one by one.
+    /// An instance that processes packets one by one.
     pub(crate) fn per_packet(element: Arc<E>, treat: Treat<E>) -> Self {
         Self { element, local: Local::default(), treat: Some(treat) }
     }
 }
 
-/// What a thread keeps for an element, at a place that does not change. The instance gets at it, and so do the
-/// steps of a program, but never both at a time.
+/// A thread's state for an element, at a fixed address. The instance and the steps of a program access it,
+/// but never both at the same time.
 struct Local<T>(NonNull<T>);
 
 // SAFETY: it owns the value.

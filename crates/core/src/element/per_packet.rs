@@ -1,4 +1,4 @@
-//! Elements that treat packets one by one: how they are written, and where their packets go.
+//! Elements that process packets one by one: how to write them, and where their packets go.
 
 use std::fmt;
 
@@ -7,13 +7,14 @@ use crate::drops::Reason;
 use crate::engine::{Context, Moment};
 use crate::memory::{Packet, View};
 
-/// An element that treats the packets of its input 0 one by one: [`treat`](Self::treat) is all that is done for
-/// a packet as a rule, in place and without the engine; what is rare happens in [`aside`](Self::aside).
+/// An element that processes the packets of its input 0 one by one. [`treat`](Self::treat) does the usual
+/// work for a packet, in place and without the engine; [`aside`](Self::aside) does the rare work.
 ///
-/// Nothing else is to be written or declared: the registration finds out that a class is one of these, and
-/// `process`, `push` and `pull` for input 0 follow. Where such elements stand behind one another, a packet goes
-/// through all of them, over branches and joins, while its bytes are at hand
-/// ([`engine::program`](crate::engine)). An element with further inputs writes [`Element::push`] for those.
+/// Nothing else needs to be written or declared: the registration detects such a class, and provides
+/// `process`, `push` and `pull` for input 0. Where such elements are connected, a packet goes through all of
+/// them in one go, across branches and joins, while its bytes are at hand
+/// ([`engine::program`](crate::engine)). An element with further inputs implements [`Element::push`] for
+/// those.
 ///
 /// ```
 /// # use millrace_core::{Class, Element, Failed, Moment, PerPacket, Reason, Setup, View, Way};
@@ -30,30 +31,30 @@ use crate::memory::{Packet, View};
 /// }
 /// ```
 pub trait PerPacket: Element {
-    /// Whether the element chooses among its outputs, as Classifier does. Of any other one, nearly all packets
-    /// leave by output 0, and those that do not go through [`aside`](Self::aside).
+    /// Whether the element chooses among its outputs, as Classifier does. In any other element nearly all
+    /// packets leave by output 0, and the others go through [`aside`](Self::aside).
     const ROUTES: bool = false;
 
-    /// How many bytes [`treat`](Self::treat) puts in front of a packet at most. It may put more, but asks for
-    /// these free of charge.
+    /// The maximum number of bytes that [`treat`](Self::treat) puts in front of a packet. It may put more,
+    /// but room for this many is checked in advance, at no cost.
     const PREPENDS: usize = 0;
 
-    /// Whether [`end`](Self::end) is to be called.
+    /// Whether to call [`end`](Self::end).
     const ENDS: bool = false;
 
-    /// Treats one packet, and says which way it goes.
+    /// Processes one packet, and returns which way it goes.
     ///
-    /// Write `#[inline(always)]` on it when it is short: then what it asks of the packet is in registers.
+    /// Mark it `#[inline(always)]` when it is short: then the packet's fields that it uses are in registers.
     fn treat(&self, local: &mut Self::Local, packet: &mut View, at: &mut Moment) -> Way;
 
-    /// Treats a packet for which [`treat`](Self::treat) said [`Way::MORE`]: for what is usual enough to stay without
-    /// the engine, and would make the code of `treat` longer for all others.
+    /// Processes a packet for which [`treat`](Self::treat) returned [`Way::MORE`]. Use it for work that is
+    /// too common for the engine, and would make the code of `treat` longer for all other packets.
     fn treat_more(&self, _: &mut Self::Local, _: &mut View, _: &mut Moment) -> Way {
         Way::drop(Reason::Unclaimed)
     }
 
-    /// Does with a packet what [`treat`](Self::treat) has no time for. What is returned goes on by output 0.
-    /// Unless written, the packet goes the way it should.
+    /// Does the rare work for a packet, with the engine. The returned packet goes to output 0. By default,
+    /// the packet goes the way that it should.
     fn aside(
         &self,
         cx: &mut Context,
@@ -64,36 +65,37 @@ pub trait PerPacket: Element {
         cx.send_or_drop(packet, way)
     }
 
-    /// Called behind a batch of which packets may have come here. What it sends comes behind them.
+    /// Called after a batch whose packets may have passed this element. Packets that it sends come after
+    /// them.
     fn end(&self, _cx: &mut Context, _local: &mut Self::Local) {}
 }
 
 /// Where a packet goes.
 #[derive(Clone, Copy, PartialEq, Eq)]
 pub struct Way(
-    /// In the lower half an output, or one of the marks below; behind that, in eight bits, the reason to drop the packet if
-    /// that output is not connected, or what the element noted; in the highest ones, what is no element's. One number,
-    /// so that it is returned in a register.
+    /// The lower half is an output, or one of the marks below. The next eight bits are the reason to drop the
+    /// packet if that output is not connected, or the element's note. The highest bits are not for elements.
+    /// It is a single number so that it is returned in a register.
     u32,
 );
 
 const DROPPED: u16 = u16::MAX;
 const ASIDE: u16 = u16::MAX - 1;
 
-/// Where the bits are that no element sets.
+/// The position of the bits that no element sets.
 const OWN: u32 = 24;
 
 impl Way {
-    /// On, by output 0.
+    /// To output 0.
     pub const ON: Self = Self::output(0);
 
-    /// By an output, 0 to 65,533.
+    /// To an output, 0 to 65,533.
     #[inline(always)]
     pub const fn output(port: u16) -> Self {
         Self::output_or_drop(port, Reason::Unconnected)
     }
 
-    /// By an output if it is connected; else the packet is dropped.
+    /// To an output if it is connected; otherwise the packet is dropped.
     #[inline(always)]
     pub const fn output_or_drop(port: u16, reason: Reason) -> Self {
         debug_assert!(port < ASIDE);
@@ -106,16 +108,16 @@ impl Way {
         Self::new(DROPPED, reason as u8)
     }
 
-    /// To be settled in [`PerPacket::aside`], which gets `note`.
+    /// To [`PerPacket::aside`], which gets `note`.
     #[inline(always)]
     pub const fn aside(note: u8) -> Self {
         Self::new(ASIDE, note)
     }
 
-    /// To be found out by [`PerPacket::treat_more`].
+    /// To [`PerPacket::treat_more`].
     pub const MORE: Self = Self(Self::aside(0).0 | 1 << OWN);
 
-    /// Not to be found out before the packet is treated with care.
+    /// Unknown until the packet has been processed by the careful form of the loop.
     pub(crate) const UNREADY: Self = Self(Self::aside(0).0 | 2 << OWN);
 
     #[inline(always)]
@@ -123,7 +125,7 @@ impl Way {
         Self(port as u32 | (detail as u32) << 16)
     }
 
-    /// Whether it leads by this output.
+    /// Whether it leads to this output.
     #[inline(always)]
     pub const fn is_output(self, port: u16) -> bool {
         self.port() == port as usize
@@ -137,13 +139,13 @@ impl Way {
         }
     }
 
-    /// The reason to drop the packet, if it comes to that.
+    /// The reason to drop the packet, if it is dropped.
     pub fn reason(self) -> Reason {
         let reason = Reason::ALL.get(usize::from(self.detail())).copied();
         reason.filter(|_| self.port() as u16 != ASIDE).unwrap_or(Reason::Unclaimed)
     }
 
-    /// The output, or a number past all outputs.
+    /// The output, or a number beyond all outputs.
     #[inline(always)]
     pub(crate) const fn port(self) -> usize {
         self.0 as u16 as usize
@@ -161,8 +163,8 @@ impl fmt::Debug for Way {
 }
 
 impl Context {
-    /// Sends a packet the way it should go, or drops it. Returns `None`, so that
-    /// [`PerPacket::aside`] can end with it.
+    /// Sends a packet the way it should go, or drops it. Returns `None`, so that [`PerPacket::aside`] can end
+    /// with it.
     pub fn send_or_drop(&mut self, packet: Packet, way: Way) -> Option<Packet> {
         match way.port() as u16 {
             DROPPED | ASIDE => self.drop(packet, way.reason()),

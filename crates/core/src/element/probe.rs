@@ -1,22 +1,23 @@
-//! What the registration of a class finds out for itself.
+//! What the registration of a class detects by itself.
 
 use std::marker::PhantomData;
 
 use super::{Element, PerPacket};
 use crate::engine::Steps;
 
-/// Asks of an element class, by its type, whether it treats packets one by one: `Probe::<E>::STEPS`, which is the
-/// constant of this type where the class does, and else that of the trait [`AsABatch`], which must be in scope.
+/// Finds out from the type of an element class whether it processes packets one by one: `Probe::<E>::STEPS`
+/// is the constant of this type if the class does, and otherwise that of the trait [`AsABatch`], which must
+/// be in scope.
 pub struct Probe<E>(PhantomData<E>);
 
 impl<E: PerPacket> Probe<E> {
-    /// How packets are treated one by one.
+    /// How packets are processed one by one.
     pub const STEPS: Option<Steps> = Some(Steps::of::<E>());
 }
 
-/// The answer of every other class.
+/// The result for every other class.
 pub trait AsABatch {
-    /// There is no such thing.
+    /// There is none.
     const STEPS: Option<Steps> = None;
 }
 

@@ -1,50 +1,50 @@
-//! Receiving from a device on as many threads as the plan gives.
+//! Receiving from a device on as many threads as the plan provides.
 
 use std::ops::Range;
 use std::sync::{Arc, OnceLock};
 
 use crate::engine::Task;
 
-/// What an element that receives from a device wants of the threads, and what is known of the
-/// device. The plan divides the threads among all such elements and gives each a task a thread.
+/// What an element that receives from a device requests of the plan, and what is known about the device. The
+/// plan divides the threads among all such elements and gives each element one task per thread.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Receiving {
     /// The device.
     pub device: String,
-    /// How many receive queues the device has; unknown where only opening it can tell.
+    /// The number of receive queues of the device; `None` if it is known only after opening the device.
     pub has_queues: Option<usize>,
-    /// The NUMA node that the device is attached to; unknown on machines that have one.
+    /// The NUMA node that the device is attached to; `None` on machines with one node.
     pub numa_node: Option<usize>,
     /// The number of the first queue to receive from.
     pub first_queue: usize,
-    /// How many queues to receive from; as many as threads unless given.
+    /// How many queues to receive from; by default as many as threads.
     pub queues: Option<usize>,
-    /// The most threads that receive; no bound unless given.
+    /// The maximum number of threads that receive; no limit by default.
     pub max_threads: Option<usize>,
-    /// The first of the threads that receive; the plan's choice unless given.
+    /// The first of the threads that receive; by default the plan chooses.
     pub thread_offset: Option<usize>,
     /// Whether threads on other nodes than the device's may receive as if they were near.
     pub any_node: bool,
 }
 
-/// What an element that transmits to a device says of it. A device gets a queue for each thread that
-/// reaches the element, as far as it has them; where it has fewer, threads share them by lock.
+/// What an element that transmits to a device declares about it. A device gets one queue for each thread that
+/// reaches the element, as far as it has them. If it has fewer, threads share them under a lock.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Transmitting {
     /// The device.
     pub device: String,
-    /// How many transmit queues the device has; unknown where only opening it can tell.
+    /// The number of transmit queues of the device; `None` if it is known only after opening the device.
     pub has_queues: Option<usize>,
-    /// The NUMA node that the device is attached to; unknown on machines that have one.
+    /// The NUMA node that the device is attached to; `None` on machines with one node.
     pub numa_node: Option<usize>,
-    /// The number of the first queue to transmit by.
+    /// The number of the first queue to transmit on.
     pub first_queue: usize,
-    /// The most queues to transmit by; as many as threads unless given.
+    /// The maximum number of queues to transmit on; by default as many as threads.
     pub queues: Option<usize>,
 }
 
 /// The planned work of an element that receives from a device, or works on several threads for another
-/// reason: one task for each thread that does. Clones name the same work.
+/// reason: one task for each such thread. Clones refer to the same work.
 #[derive(Clone, Debug, Default)]
 pub struct Receiver(Arc<OnceLock<Planned>>);
 
@@ -55,22 +55,22 @@ struct Planned {
 }
 
 impl Receiver {
-    /// The tasks, one for each thread that receives; none before the router is planned.
+    /// The tasks, one for each thread that receives; empty before the router is planned.
     pub fn tasks(&self) -> &[Task] {
         self.0.get().map_or(&[], |planned| &planned.tasks)
     }
 
-    /// The task at home on `thread`.
+    /// The task whose home is `thread`.
     pub fn task_on(&self, thread: usize) -> Option<&Task> {
         self.tasks().iter().find(|task| task.home() == thread)
     }
 
-    /// The queues of the device that the plan wants opened.
+    /// The queues of the device that the plan asks to open.
     pub fn queues(&self) -> Range<usize> {
         self.0.get().map_or(0..0, |planned| planned.queues.clone())
     }
 
-    /// Which of [`tasks`](Self::tasks) the element's task number `index` is.
+    /// The position in [`tasks`](Self::tasks) of the element's task number `index`.
     pub fn slot(&self, index: usize) -> usize {
         self.tasks().first().map_or(0, |first| index.saturating_sub(first.index()))
     }
@@ -81,8 +81,8 @@ impl Receiver {
     }
 }
 
-/// Which of `queues` queues the one in `slot` among `threads` threads takes packets from. With
-/// fewer queues than threads several threads share one; with more a thread looks across several.
+/// Which of `queues` queues the thread in `slot`, of `threads` threads, receives from. With fewer queues than
+/// threads, several threads share one queue; with more, a thread polls several.
 ///
 /// ```
 /// use millrace_core::element::share;

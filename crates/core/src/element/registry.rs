@@ -1,4 +1,4 @@
-//! Which classes there are.
+//! The registry of classes.
 
 use std::collections::BTreeMap;
 use std::sync::Arc;
@@ -16,7 +16,7 @@ pub static CLASSES: [ClassInfo];
 /// A registered class.
 #[derive(Clone, Copy)]
 pub struct ClassInfo {
-    /// What the class says of itself.
+    /// The declaration of the class.
     pub class: Class,
     /// The text of the file that holds the class; its `//!` lines are the manual.
     pub source: &'static str,
@@ -28,7 +28,7 @@ pub struct ClassInfo {
 }
 
 impl ClassInfo {
-    /// The description of `E`. Use [`class_info!`](crate::class_info), which finds `steps`.
+    /// The entry for `E`. Use [`class_info!`](crate::class_info), which finds `steps`.
     #[doc(hidden)]
     pub const fn of<E: Element>(
         steps: Option<Steps>,
@@ -49,12 +49,12 @@ impl ClassInfo {
         }
     }
 
-    /// Whether the class treats packets one by one.
+    /// Whether the class processes packets one by one.
     pub fn is_per_packet(&self) -> bool {
         self.steps.is_some()
     }
 
-    /// The manual: the file's `//!` lines without their marks, in Markdown.
+    /// The manual: the file's `//!` lines without their prefix, in Markdown.
     pub fn manual(&self) -> String {
         let mut manual = String::new();
         for line in self.source.lines().map_while(|line| line.strip_prefix("//!")) {
@@ -64,7 +64,7 @@ impl ClassInfo {
         manual
     }
 
-    /// The manual's first line: what the class is for, in a few words.
+    /// The first line of the manual: what the class does, in a few words.
     pub fn summary(&self) -> &'static str {
         let first = self.source.lines().next().unwrap_or_default();
         first.trim_start_matches("//!").trim().trim_end_matches('.')
@@ -97,7 +97,7 @@ impl Registry {
         registry
     }
 
-    /// Adds a class, in place of one with its name.
+    /// Adds a class; it replaces one with the same name.
     pub fn add(&mut self, info: &'static ClassInfo) {
         self.classes.insert(info.class.name, info);
         self.classes.extend(info.class.aliases.iter().map(|&alias| (alias, info)));
@@ -108,14 +108,14 @@ impl Registry {
         self.classes.get(name).copied()
     }
 
-    /// Names, aliases among them, and classes, sorted by name.
+    /// Names, including aliases, and classes, sorted by name.
     pub fn iter(&self) -> impl Iterator<Item = (&'static str, &'static ClassInfo)> {
         self.classes.iter().map(|(&name, &info)| (name, info))
     }
 }
 
-/// Adds an element class to the program: `register!(Strip, "strip.rs");`, where the text is the
-/// name of the file that the line stands in.
+/// Adds an element class to the program: `register!(Strip, "strip.rs");`, where the text is the name of the
+/// file that contains the line.
 #[macro_export]
 macro_rules! register {
     ($element:ty, $file:literal) => {
@@ -127,7 +127,7 @@ macro_rules! register {
     };
 }
 
-/// The description of an element class, with the text whose `//!` lines are its manual.
+/// The entry of an element class, with the text whose `//!` lines are its manual.
 #[macro_export]
 macro_rules! class_info {
     ($element:ty, $source:expr) => {{

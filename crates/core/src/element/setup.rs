@@ -1,4 +1,4 @@
-//! What an element is given while it is configured and while it is initialised.
+//! What an element gets when it is configured and when it is initialised.
 
 use std::any::Any;
 use std::sync::Arc;
@@ -36,7 +36,7 @@ impl From<std::io::Error> for Refused {
     }
 }
 
-/// What an element is configured from.
+/// The input for configuring an element.
 pub struct Setup<'a> {
     /// The arguments in the configuration.
     pub args: Args<'a>,
@@ -60,127 +60,125 @@ impl Setup<'_> {
         self.name
     }
 
-    /// How many input ports the configuration uses.
+    /// The number of input ports that the configuration uses.
     pub fn inputs(&self) -> usize {
         self.inputs
     }
 
-    /// How many output ports the configuration uses.
+    /// The number of output ports that the configuration uses.
     pub fn outputs(&self) -> usize {
         self.outputs
     }
 
-    /// A service of the program: devices, standard output, ...
+    /// A service of the program: devices, standard output.
     pub fn service<T: Any + Send + Sync>(&self) -> Option<Arc<T>> {
         self.services.get()
     }
 
-    /// The one `T` of this router, which all elements that ask for it share: what they want to know of one
-    /// another, such as patterns by name. The first to ask makes it.
+    /// The single `T` of this router, shared by all elements that ask for it. It holds what elements need to
+    /// know about each other, such as patterns by name. The first element to ask creates it.
     pub fn shared<T: Any + Default + Send + Sync>(&mut self) -> Arc<T> {
         self.draft.shared()
     }
 
-    /// Gives the element a task; it runs when scheduled, on its home thread. The first one made
-    /// has index 0.
+    /// Gives the element a task, which runs on its home thread when scheduled. The first task has index 0.
     pub fn task(&mut self) -> Task {
         self.draft.add_task(self.id, Place::First)
     }
 
-    /// Gives the element a task that carries its packets over to another thread than they come
-    /// from: the plan puts it there, unless the configuration pins it. The class must say that it
-    /// [crosses threads](super::Class::crosses_threads).
+    /// Gives the element a task that carries its packets to another thread than they come from: the plan puts
+    /// it there, unless the configuration pins it. The class must declare that it [crosses
+    /// threads](super::Class::crosses_threads).
     pub fn task_away(&mut self) -> Task {
         self.draft.add_task(self.id, Place::Away)
     }
 
-    /// Gives the element a task on each thread, or on `most` of them, the first of which is `first`
-    /// (0 unless given). The class must say that it
-    /// [crosses threads](super::Class::crosses_threads).
+    /// Gives the element a task on each thread, or on `most` of them, starting with `first` (default 0). The
+    /// class must declare that it [crosses threads](super::Class::crosses_threads).
     pub fn tasks_on_threads(&mut self, most: Option<usize>, first: Option<usize>) -> Receiver {
         self.draft.add_team(self.id, most, first)
     }
 
-    /// Gives the element a task on each thread whose packets reach it. What comes on a thread leaves on
-    /// it: these tasks stay where they are. An element that nothing reaches gets none.
+    /// Gives the element a task on each thread whose packets reach it. Packets that arrive on a thread leave
+    /// on it: these tasks do not move. An element that nothing reaches gets no task.
     pub fn tasks_where_reached(&mut self) -> Receiver {
         self.draft.add_attendance(self.id)
     }
 
-    /// Gives the element a task for each thread that the plan lets receive from a device.
+    /// Gives the element a task for each thread that the plan assigns to receive from a device.
     pub fn receiver(&mut self, wish: Receiving) -> Receiver {
         self.draft.add_receiver(self.id, wish)
     }
 
-    /// Tells the plan that the element transmits to a device, so that it can say by how many queues.
+    /// Declares to the plan that the element transmits to a device, so that the plan can report the number of
+    /// queues.
     pub fn transmits(&mut self, wish: Transmitting) {
         self.draft.transmitters.push((self.id, wish));
     }
 
-    /// Lets every task that does not receive from a device move to any thread while the router runs
+    /// Allows every task that does not receive from a device to move to any thread while the router runs
     /// ([`Task::move_to`]): all elements then have state on all threads.
     pub fn let_tasks_move(&mut self) {
         self.draft.movable = true;
     }
 
-    /// Gives the element a task that pulls from input `port`, and is of no use when packets are
-    /// pushed there.
+    /// Gives the element a task that pulls from input `port`, and is not needed when packets are pushed
+    /// there.
     pub fn pull_task(&mut self, port: usize) -> Task {
         self.draft.add_pull_task(self.id, port)
     }
 
-    /// Gives the element a timer; it runs on the element's home thread. The first one made has
-    /// index 0.
+    /// Gives the element a timer, which runs on the element's home thread. The first timer has index 0.
     pub fn timer(&mut self) -> Timer {
         self.draft.add_timer(self.id)
     }
 
-    /// Sets the home thread of another element's tasks and timers, given by its full name, or of
-    /// all elements of a compound; none leaves the choice to the plan (StaticThreadSched).
+    /// Sets the home thread for the tasks and timers of another element, given by its full name, or of all
+    /// elements in a compound element; `None` leaves the choice to the plan (StaticThreadSched).
     pub fn pin(&mut self, element: &str, thread: Option<usize>) {
         self.draft.pins.push((element.to_owned(), thread));
     }
 
-    /// Gives names to the elements that are configured after this one, in the compound where this
-    /// one stands and within (AddressInfo, PortInfo).
+    /// Defines names for the elements that are configured after this one, in this element's compound element
+    /// and those inside it (AddressInfo, PortInfo).
     pub fn define(&mut self, names: NameTable) {
         self.definitions.extend(names);
     }
 
-    /// Notes something that `check` shall tell the user: not wrong, but not what they may want.
+    /// Records advice that `check` prints: not an error, but perhaps not what the user wants.
     pub fn advise(&mut self, advice: impl Into<String>) {
         self.draft.advice.push((self.id, advice.into()));
     }
 
-    /// Makes this element decide what happens when the program is asked to stop. False when another one does
-    /// already.
+    /// Makes this element decide what happens when the program is asked to stop. Returns false if another
+    /// element already does.
     pub fn drive(&mut self) -> bool {
         *self.draft.driver.get_or_insert(self.id) == self.id
     }
 
-    /// Seeds what is random in the router (RandomSeed).
+    /// Seeds the router's random numbers (RandomSeed).
     pub fn seed_random(&mut self, seed: u64) {
         self.draft.seed = Some(seed);
     }
 }
 
-/// What an element is initialised with.
+/// The input for initialising an element.
 pub struct Init<'a> {
     pub(crate) id: usize,
     pub(crate) router: &'a Arc<Router>,
-    /// What was found so far.
+    /// The diagnostics so far.
     pub(crate) findings: Vec<Diagnostic>,
 }
 
 impl<'a> Init<'a> {
-    /// The router, for keeps. An element that keeps it keeps it weak, lest neither ever goes.
+    /// The router, to be stored. An element must store it as a weak reference, or neither is ever freed.
     pub fn shared_router(&self) -> &'a Arc<Router> {
         self.router
     }
 
-    /// The element of this name in the running configuration that this one is to replace, whose
-    /// state it will [take](super::Element::take_state): an address or a device that only one of
-    /// both can have is left to it until then.
+    /// The element with this name in the running configuration that this one replaces, whose state it will
+    /// [take](super::Element::take_state). If only one of the two can have an address or a device, leave it
+    /// to the old one until then.
     pub fn predecessor<E: super::Element>(&self) -> Option<Arc<E>> {
         let old = self.router.predecessor()?;
         old.element(old.find(self.name())?)
@@ -201,17 +199,17 @@ impl<'a> Init<'a> {
         self.router.name_of(self.id)
     }
 
-    /// Warns of something in the element's configuration.
+    /// Records a warning about the element's configuration.
     pub fn warn(&mut self, message: impl Into<String>) {
         self.findings.push(Diagnostic::warning(None, message));
     }
 
-    /// Warns of something at a place outside of the configuration, such as a line of a file.
+    /// Records a warning about a place outside the configuration, such as a line of a file.
     pub fn warn_at(&mut self, landmark: impl Into<String>, message: impl Into<String>) {
         self.findings.push(Diagnostic::warning(None, message).landmark(landmark));
     }
 
-    /// Why the element cannot run, with a place outside of the configuration.
+    /// The reason why the element cannot run, with a place outside the configuration.
     pub fn refuse_at(
         &mut self,
         landmark: impl Into<String>,
@@ -226,12 +224,12 @@ impl<'a> Init<'a> {
         self.router.clock()
     }
 
-    /// A service of the program: devices, standard output, ...
+    /// A service of the program: devices, standard output.
     pub fn service<T: Any + Send + Sync>(&self) -> Option<Arc<T>> {
         self.router.services().get()
     }
 
-    /// The element of class `E` with this full name, or this name in an enclosing compound.
+    /// The element of class `E` with this full name, or with this name in an enclosing compound element.
     pub fn element<E: super::Element>(&self, name: &str) -> Option<Arc<E>> {
         self.router.element(self.router.resolve(self.id, name)?)
     }
@@ -251,33 +249,32 @@ impl<'a> Init<'a> {
         self.router.output_kind(self.id, port) == Some(PortKind::Pull)
     }
 
-    /// Lets `task` be scheduled whenever something that pull input `port` leads to has packets.
+    /// Schedules `task` whenever a queue upstream of pull input `port` has packets.
     pub fn listen(&self, port: usize, task: &Task) -> Listening {
         self.listen_to(Path::upstream(self.router, self.id, port), task)
     }
 
-    /// What is known of the queues that pull input `port` leads to, for who does not wait for them.
+    /// The state of the queues upstream of pull input `port`, without waiting for them.
     pub fn upstream(&self, port: usize) -> Listening {
         Listening { path: Path::upstream(self.router, self.id, port) }
     }
 
-    /// The nearest elements downstream of push output `port` that `is_end` holds for.
+    /// The nearest elements downstream of push output `port` for which `is_end` is true.
     pub fn nearest_downstream(&self, port: usize, is_end: impl Fn(usize) -> bool) -> Vec<usize> {
         nearest(self.router, (self.id, port), false, is_end)
     }
 
-    /// The nearest elements upstream of pull input `port` that `is_end` holds for.
+    /// The nearest elements upstream of pull input `port` for which `is_end` is true.
     pub fn nearest_upstream(&self, port: usize, is_end: impl Fn(usize) -> bool) -> Vec<usize> {
         nearest(self.router, (self.id, port), true, is_end)
     }
 
-    /// Lets `task` be scheduled whenever something that push output `port` leads to has room
-    /// again.
+    /// Schedules `task` whenever a queue downstream of push output `port` has room again.
     pub fn listen_for_room(&self, port: usize, task: &Task) -> Listening {
         self.listen_to(Path::downstream(self.router, self.id, port), task)
     }
 
-    /// Looks, without listening, whether something that pull input `port` leads to has packets.
+    /// Checks, without listening, whether a queue upstream of pull input `port` has packets.
     pub fn watch(&self, port: usize) -> Listening {
         Listening { path: Path::upstream(self.router, self.id, port) }
     }
@@ -290,15 +287,14 @@ impl<'a> Init<'a> {
     }
 }
 
-/// What a task knows of the queues that it pulls from or pushes to.
+/// What a task knows about the queues that it pulls from or pushes to.
 #[derive(Clone, Debug, Default)]
 pub struct Listening {
     path: Path,
 }
 
 impl Listening {
-    /// Takes a task, which runs and could do nothing, off the schedule until it may have something to
-    /// do.
+    /// Unschedules a running task that has no work, until it may have some.
     pub fn rest(&self, task: &Task, router: &Router) {
         if !self.active(router) {
             task.rest();
@@ -309,12 +305,12 @@ impl Listening {
         }
     }
 
-    /// True when there is a queue that tells of its packets, or of its room.
+    /// True when there is a queue that reports its packets, or its room.
     pub fn is_bounded(&self) -> bool {
         self.path.has_ends()
     }
 
-    /// True when a queue may have packets, or room: the task may then not rest.
+    /// True when a queue may have packets, or room: the task must then not rest.
     pub fn active(&self, router: &Router) -> bool {
         !self.path.all_tell || self.path.notifiers(router).any(Notifier::is_active)
     }

@@ -1,18 +1,18 @@
-//! A mutex that is free of charge for the thread that uses it most.
+//! A mutex that costs nothing for the thread that uses it most.
 //!
-//! What belongs to one thread, and is looked at by others once in a while, is a device's queue: its thread
-//! receives a million bursts a second, and somebody asks for its counters once in a second. A mutex makes
-//! the thread pay for that with a locked instruction a burst, which waits until all that the driver has just
-//! stored into the packets has left the store buffer: dearer than the instruction itself.
+//! A device's queue belongs to one thread, and other threads look at it once in a while: its thread receives
+//! a million bursts a second, and a reader asks for its counters once a second. With a mutex the thread would
+//! pay for that with a locked instruction per burst, which waits until the driver's latest stores into the
+//! packets have left the store buffer. That wait costs more than the instruction itself.
 //!
-//! A biased lock (Russell and Detlefs, OOPSLA'06) turns the price around. One context, the *keeper*, says by
-//! a plain store that it is inside, then looks whether it still is the keeper, by a plain load. Who else wants
-//! to get in, takes a mutex, takes the keeper's place away and then has the kernel run a memory barrier on
-//! every core that runs a thread of this process (`membarrier(2)`, private expedited): after that, either the
-//! keeper's store can be seen here, and one waits for it to come out, or the keeper's load finds its place
-//! taken. That costs microseconds; the keeper, nothing.
+//! A biased lock (Russell and Detlefs, OOPSLA'06) reverses the cost. One context, the *keeper*, announces
+//! with a plain store that it is inside, then checks with a plain load whether it is still the keeper. Any
+//! other context locks a mutex, removes the keeper, and then makes the kernel run a memory barrier on every
+//! core that runs a thread of this process (`membarrier(2)`, private expedited). After that, either the
+//! keeper's store is visible here, and the context waits until the keeper is out, or the keeper's load sees
+//! that it has been removed. That costs microseconds, and the keeper pays nothing.
 //!
-//! Where the kernel has no such barrier there is no keeper, and what is left is the mutex.
+//! If the kernel has no such barrier, there is no keeper, and only the mutex is used.
 
 #![allow(unsafe_code, reason = "the value is reached by two ways that exclude each other")]
 
@@ -26,51 +26,53 @@ use std::sync::{Mutex, MutexGuard, OnceLock, PoisonError, TryLockError};
 
 use super::Context;
 
-/// A value that one thread at a time gets at, cheapest the one that does most often.
+/// A value that one thread at a time can access; access is cheapest for the thread that does it most often.
 ///
-/// The first context that [locks](Self::lock) it becomes its keeper. When another context comes, for the task
-/// has moved or threads share the value, there is none, until one context has been alone here for a while.
-/// [Visitors](Self::visit), who come without a context, leave the keeper in its place.
+/// The first context that [locks](Self::lock) it becomes its keeper. When another context locks it, because
+/// the task has moved or threads share the value, there is no keeper until one context has been alone for a
+/// while. [Visits](Self::visit), which need no context, leave the keeper in place.
 ///
-/// Like [`Mutex`], it is not for who is inside already: one waits for oneself for ever.
+/// Like [`Mutex`], it must not be locked again by a thread that is already inside: that deadlocks.
 #[repr(align(128))]
 pub struct BiasedMutex<T> {
-    /// The stall of the keeper, one of `inner.stalls`; null when there is none or somebody else is inside.
+    /// The stall of the keeper, one of `inner.stalls`; null when there is none or another context is inside.
     keeper: AtomicPtr<Stall>,
-    /// For everybody but the keeper.
+    /// For every context except the keeper.
     gate: Mutex<Gate>,
     value: UnsafeCell<T>,
 }
 
-/// Where a context that keeps, or has kept, the value says that it is inside. Each has its own, so that a
-/// context that does not know yet that it is the keeper no more disturbs nobody.
+/// Where a context that is or was the keeper announces that it is inside. Each has its own, so that a context
+/// that does not yet know that it has been removed disturbs no other.
 struct Stall {
     owner: u64,
     inside: AtomicBool,
 }
 
-/// What is known of those who came by the gate.
+/// State of the contexts that entered through the gate.
 struct Gate {
-    /// Of each context that was a keeper once. Boxed and never taken out: `keeper` points there.
+    /// One for each context that was ever the keeper. Boxed and never removed, because `keeper` points to
+    /// them.
     #[expect(clippy::vec_box, reason = "pointers to them outlive the vector's growth")]
     stalls: Vec<Box<Stall>>,
-    /// Which context came last, and how often without another between.
+    /// The last context, and how many times in a row it came.
     last: u64,
     times: u32,
-    /// How often a context must come so to become the keeper. It grows each time that the bias was wrong.
+    /// How many times in a row a context must come to become the keeper. It grows each time that the bias was
+    /// wrong.
     patience: u32,
 }
 
-/// How often a context comes alone before it keeps the value again.
+/// How many times in a row a context must come before it becomes the keeper again.
 const PATIENCE: u32 = 64;
-/// The most that is asked for: a barrier of some microseconds in so many visits is nothing.
+/// The upper limit: a barrier of a few microseconds in this many visits is negligible.
 const MOST_PATIENCE: u32 = 4096;
 
 // SAFETY: one holder at a time gets at the value, as with `Mutex`.
 unsafe impl<T: Send> Sync for BiasedMutex<T> {}
 
 impl<T> BiasedMutex<T> {
-    /// A value that nobody keeps yet.
+    /// A value without a keeper.
     pub fn new(value: T) -> Self {
         let gate = Gate { stalls: Vec::new(), last: 0, times: 0, patience: 0 };
         Self {
@@ -80,14 +82,14 @@ impl<T> BiasedMutex<T> {
         }
     }
 
-    /// Waits until nobody else is inside.
+    /// Locks the value. Waits until no other thread is inside.
     #[inline]
     pub fn lock(&self, cx: &Context) -> BiasedGuard<'_, T> {
         self.lock_as(cx.identity())
     }
 
-    /// Has `f` treat the value, as soon as nobody else is inside: for hot paths, where a guard that may be of
-    /// either kind costs more than the keeper's way in and out.
+    /// Calls `f` on the value once no other thread is inside. For hot paths, where a guard that may be of
+    /// either kind costs more than the keeper's entry and exit.
     #[inline(always)]
     pub fn with<R>(&self, cx: &mut Context, f: impl FnOnce(&mut Context, &mut T) -> R) -> R {
         match self.enter_as_keeper(cx.identity()) {
@@ -96,7 +98,7 @@ impl<T> BiasedMutex<T> {
         }
     }
 
-    /// As [`with`](Self::with), unless somebody else is inside.
+    /// Like [`with`](Self::with), unless another thread is inside.
     #[inline(always)]
     pub fn try_with<R>(&self, cx: &Context, f: impl FnOnce(&mut T) -> R) -> Option<R> {
         match self.enter_as_keeper(cx.identity()) {
@@ -105,21 +107,22 @@ impl<T> BiasedMutex<T> {
         }
     }
 
-    /// As [`lock`](Self::lock), but does not wait for others that came by the gate; the keeper's turn is
-    /// waited for, unless it is one's own.
+    /// Like [`lock`](Self::lock), but does not wait for others that entered through the gate. It waits for
+    /// the keeper, unless that is the caller.
     #[inline]
     pub fn try_lock(&self, cx: &Context) -> Option<BiasedGuard<'_, T>> {
         self.try_lock_as(cx.identity())
     }
 
-    /// Waits until nobody else is inside: for who has no context, as handlers. The keeper stays the keeper.
+    /// Locks the value without a context, for example in handlers. Waits until no other thread is inside. The
+    /// keeper stays the keeper.
     pub fn visit(&self) -> BiasedGuard<'_, T> {
         let gate = self.gate.lock().unwrap_or_else(PoisonError::into_inner);
         let keeper = self.keeper.load(Ordering::Relaxed);
         self.enter_by(None, gate, keeper)
     }
 
-    /// As [`visit`](Self::visit), unless somebody else is inside.
+    /// Like [`visit`](Self::visit), unless another thread is inside.
     pub fn try_visit(&self) -> Option<BiasedGuard<'_, T>> {
         let gate = self.try_open()?;
         let keeper = self.keeper.load(Ordering::Relaxed);
@@ -136,7 +139,7 @@ impl<T> BiasedMutex<T> {
         Some(BiasedGuard { mutex: self, way, here: PhantomData })
     }
 
-    /// As [`lock`](Self::lock), for who has an identity of its own.
+    /// Like [`lock`](Self::lock), for a caller with its own identity.
     #[inline]
     pub fn lock_as(&self, identity: &Identity) -> BiasedGuard<'_, T> {
         match self.enter_as_keeper(identity) {
@@ -145,7 +148,7 @@ impl<T> BiasedMutex<T> {
         }
     }
 
-    /// As [`try_lock`](Self::try_lock), for who has an identity of its own.
+    /// Like [`try_lock`](Self::try_lock), for a caller with its own identity.
     #[inline]
     pub fn try_lock_as(&self, identity: &Identity) -> Option<BiasedGuard<'_, T>> {
         match self.enter_as_keeper(identity) {
@@ -167,7 +170,7 @@ impl<T> BiasedMutex<T> {
         self.try_gate(identity).map(|mut guard| f(&mut guard))
     }
 
-    /// The keeper's way: no locked instruction, and no write to a line that others write to.
+    /// The keeper's entry: no locked instruction, and no write to a line that others write to.
     #[inline(always)]
     fn enter_as_keeper(&self, identity: &Identity) -> Option<Kept<'_, T>> {
         let stall = self.keeper.load(Ordering::Acquire);
@@ -208,7 +211,7 @@ impl<T> BiasedMutex<T> {
         free.then(|| self.enter_as(identity, gate))
     }
 
-    /// Enters by the gate, and says who is the keeper afterwards.
+    /// Enters through the gate, and returns the keeper afterwards.
     #[cold]
     fn enter_as<'a>(
         &'a self,
@@ -238,7 +241,7 @@ impl<T> BiasedMutex<T> {
         BiasedGuard { mutex: self, way: Way::Gate { next, _held: gate }, here: PhantomData }
     }
 
-    /// Takes the keeper's place and waits until it is out. Only with the gate.
+    /// Removes the keeper and waits until it is out. Requires the gate.
     fn take_place(&self, identity: Option<&Identity>) {
         // The gate's holder alone writes it.
         let stall = self.keeper.load(Ordering::Relaxed);
@@ -256,7 +259,7 @@ impl<T> BiasedMutex<T> {
         }
     }
 
-    /// Takes the keeper's place: from now on either it is seen to be inside, or it does not get in. Only with the
+    /// Removes the keeper: from now on either it is seen to be inside, or it does not enter. Requires the
     /// gate.
     fn dislodge(&self, identity: Option<&Identity>, keeper: &Stall) {
         self.keeper.store(ptr::null_mut(), Ordering::SeqCst);
@@ -266,20 +269,20 @@ impl<T> BiasedMutex<T> {
         }
     }
 
-    /// The value, when nobody else can have it.
+    /// The value, when no other thread can access it.
     pub fn get_mut(&mut self) -> &mut T {
         self.value.get_mut()
     }
 }
 
 impl Gate {
-    /// Another context than the keeper has come.
+    /// Another context than the keeper has entered.
     fn bias_was_wrong(&mut self, by: &Identity) {
         self.patience = (self.patience * 2).clamp(PATIENCE, MOST_PATIENCE);
         (self.last, self.times) = (by.number, 1);
     }
 
-    /// A context has come, and there is no keeper.
+    /// A context has entered, and there is no keeper.
     fn next_keeper(&mut self, identity: &Identity) -> *mut Stall {
         if self.last != identity.number {
             (self.last, self.times) = (identity.number, 0);
@@ -304,11 +307,11 @@ impl<T: fmt::Debug> fmt::Debug for BiasedMutex<T> {
     }
 }
 
-/// The keeper is inside, until this is dropped.
+/// The keeper is inside until this is dropped.
 struct Kept<'a, T> {
     mutex: &'a BiasedMutex<T>,
     stall: &'a Stall,
-    /// As that of a guard.
+    /// Like that of a guard.
     here: PhantomData<*const ()>,
 }
 
@@ -337,18 +340,18 @@ impl<'a, T> From<Kept<'a, T>> for BiasedGuard<'a, T> {
     }
 }
 
-/// The value of a [`BiasedMutex`], until this is dropped.
+/// Access to the value of a [`BiasedMutex`], until this is dropped.
 pub struct BiasedGuard<'a, T> {
     mutex: &'a BiasedMutex<T>,
     way: Way<'a>,
-    /// It stays on its thread: the next to use the keeper's stall is its context.
+    /// It stays on its thread, because the next user of the keeper's stall is its context.
     here: PhantomData<*const ()>,
 }
 
-/// How a guard's holder came in.
+/// How a guard's holder entered.
 enum Way<'a> {
     Kept(&'a Stall),
-    /// With the keeper afterwards.
+    /// With the keeper to set afterwards.
     Gate {
         next: *mut Stall,
         _held: MutexGuard<'a, Gate>,
@@ -384,18 +387,18 @@ impl<T> Drop for BiasedGuard<'_, T> {
     }
 }
 
-/// Who comes to a [`BiasedMutex`]: a context, or what one thread at a time works with, as a device's queue. There are
-/// no two with one number, and a reference to one is on one thread at a time: so the keeper's stores are all in one
-/// order.
+/// The identity of a user of a [`BiasedMutex`]: a context, or an object that one thread at a time uses, such
+/// as a device's queue. No two have the same number, and only one thread at a time holds a reference to one,
+/// so the keeper's stores are all in one order.
 #[derive(Debug)]
 pub struct Identity {
     number: u64,
-    /// Not to be shared between threads.
+    /// Must not be shared between threads.
     alone: PhantomData<Cell<()>>,
 }
 
 impl Identity {
-    /// Somebody new.
+    /// A new identity.
     #[expect(clippy::new_without_default, reason = "no two are equal")]
     pub fn new() -> Self {
         static NEXT: AtomicU64 = AtomicU64::new(1);
@@ -417,8 +420,8 @@ mod barrier {
         })
     }
 
-    /// Has every thread of the process pass a full memory barrier before this returns. Only for who has seen
-    /// that it [is there](is_there).
+    /// Makes every thread of the process pass a full memory barrier before this returns. Call it only after
+    /// checking that it [is there](is_there).
     pub(super) fn everywhere() {
         if membarrier(MembarrierCommand::PrivateExpedited).is_err() {
             // The kernel says no to a registered process only when somebody has forbidden the call since, and
@@ -436,7 +439,7 @@ mod tests {
 
     use super::*;
 
-    /// Two halves that are changed one after the other: whoever sees them differ was let in too early.
+    /// Two halves that are changed one after the other: if they differ, the reader entered too early.
     #[derive(Default)]
     struct Pair(u64, u64);
 

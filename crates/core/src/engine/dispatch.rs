@@ -4,29 +4,29 @@ use std::collections::VecDeque;
 
 use crate::memory::{Batch, Packet};
 
-/// In which order inputs with waiting packets run.
+/// The order in which inputs with waiting packets run.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Order {
-    /// Upstream before downstream: what several paths leave at an input is treated together.
+    /// Upstream before downstream: packets that several paths leave at an input are processed together.
     Merged,
-    /// Each packet goes all its way before the next one of its batch starts, as in Click: while an element shows
-    /// packets one by one, which is slow anyway; and on virtual time, where speed is no matter, for all graphs
-    /// with elements whose order of effects shows.
+    /// Each packet goes its whole way before the next one of its batch starts, as in Click. Used while an
+    /// element shows packets one by one, which is slow anyway; and on virtual time, where speed does not
+    /// matter, for all graphs with elements whose order of effects is visible.
     PacketByPacket,
 }
 
-/// Who is connected to whom, in the form that the threads use.
+/// The connections, in the form that the threads use.
 #[derive(Debug)]
 pub(crate) struct Wiring {
-    /// Push inputs as (element, port), upstream ones first: a frame each.
+    /// Push inputs as (element, port), upstream ones first: one frame each.
     pub(crate) frames: Vec<(u32, u32)>,
-    /// For each element the range of its outputs in `outputs`; one entry more than elements.
+    /// For each element its range of outputs in `outputs`; one entry more than elements.
     pub(crate) first_output: Vec<u32>,
     /// For each output the frame that it leads to, or [`NOWHERE`].
     pub(crate) outputs: Vec<u32>,
-    /// For each element the range of its inputs in `inputs`; one entry more than elements.
+    /// For each element its range of inputs in `inputs`; one entry more than elements.
     pub(crate) first_input: Vec<u32>,
-    /// For each pull input the (element, output) that it takes from, or [`NOWHERE`] twice.
+    /// For each pull input the (element, output) that it pulls from, or [`NOWHERE`] twice.
     pub(crate) inputs: Vec<(u32, u32)>,
 }
 
@@ -45,20 +45,20 @@ pub(crate) const NOWHERE: u32 = u32::MAX;
 pub(crate) struct Waiting {
     order: Order,
     frames: Vec<Frame>,
-    /// One bit a frame that has packets (`Merged`).
+    /// One bit per frame, set if it has packets (`Merged`).
     pending: Vec<u64>,
     /// Batches to run, the next one last (unless `Merged`).
     stack: Vec<(u32, Batch)>,
-    /// What the running element has sent, in order of first sending (unless `Merged`).
+    /// What the running element has sent, in the order of first sending (unless `Merged`).
     sent: Vec<(u32, Batch)>,
-    /// Empty batches for use; the one used last comes first, for its lines are in the cache.
+    /// Empty batches for reuse; the last one used comes first, because it is in the cache.
     spare: Vec<Batch>,
 }
 
 /// The packets that wait at one push input.
 #[derive(Default)]
 struct Frame {
-    /// Full batches that came before `last`.
+    /// Full batches that arrived before `last`.
     full: VecDeque<Batch>,
     last: Option<Batch>,
 }
@@ -82,25 +82,25 @@ impl Waiting {
         }
     }
 
-    /// Whether what several paths leave at an input is treated together.
+    /// Whether packets that several paths leave at an input are processed together.
     #[inline]
     pub(crate) fn merges(&self) -> bool {
         self.order == Order::Merged
     }
 
-    /// Whether each packet goes all its way before the next one of its batch.
+    /// Whether each packet goes its whole way before the next one of its batch.
     #[inline]
     pub(crate) fn goes_singly(&self) -> bool {
         self.order == Order::PacketByPacket
     }
 
-    /// Whether this is the order.
+    /// Whether this is the current order.
     #[inline]
     pub(crate) fn has_order(&self, order: Order) -> bool {
         self.order == order
     }
 
-    /// Changes the order, if no packets wait.
+    /// Changes the order, unless packets wait.
     #[cold]
     pub(crate) fn set_order(&mut self, order: Order) {
         let pending = self.pending.iter().any(|&bits| bits != 0);
@@ -182,7 +182,7 @@ impl Waiting {
         }
     }
 
-    /// Takes the packet that waits at one of the frames that are given as words of bits, if it is the only one.
+    /// Returns the packet that waits at one of the frames, given as words of bits, if it is the only one.
     pub(crate) fn take_lone(&mut self, frames: &[(usize, u64)]) -> Option<(usize, Packet)> {
         if self.order != Order::Merged {
             return None;
@@ -199,8 +199,8 @@ impl Waiting {
         Some((frame, packet?))
     }
 
-    /// Whether packets wait at one of the frames that are given as words of bits; or where each packet goes all its
-    /// way at once, whether the running element has sent any.
+    /// Whether packets wait at one of the frames, given as words of bits; or, where each packet goes its
+    /// whole way at once, whether the running element has sent any.
     #[inline]
     pub(crate) fn any_pending(&self, frames: &[(usize, u64)]) -> bool {
         match self.order {
@@ -209,7 +209,7 @@ impl Waiting {
         }
     }
 
-    /// Takes the batch that runs next and the frame that it waits at.
+    /// Returns the batch that runs next, and the frame that it waits at.
     #[inline]
     pub(crate) fn next(&mut self) -> Option<(u32, Batch)> {
         match self.order {
@@ -242,7 +242,7 @@ impl Waiting {
         self.spare.pop().unwrap_or_default()
     }
 
-    /// Takes back an empty batch.
+    /// Returns an empty batch for reuse.
     #[inline]
     pub(crate) fn give_spare(&mut self, batch: Batch) {
         const KEPT: usize = 64;

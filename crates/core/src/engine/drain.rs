@@ -1,16 +1,16 @@
-//! The end of a stop in good order: elements finish what they have under way.
+//! The end of an orderly stop: elements finish their packets in flight.
 
 use std::time::{Duration, Instant};
 
 use super::Context;
 use crate::router::Router;
 
-/// How long that may take. Packets that go in a circle come to no end by themselves, and neither do those on a
-/// device that does not answer and that its element waits for.
+/// The time limit. Packets that go in a loop never end by themselves, and neither do those on a device that
+/// does not answer and that its element waits for.
 const LONGEST: Duration = Duration::from_secs(10);
 
-/// Has the elements that these threads reach [finish](crate::Element::drain) what they have under way, until none has
-/// anything left. Gives up after a while, and when the router is to stop at once after all.
+/// Makes the elements that these threads reach [finish](crate::Element::drain) their packets in flight, until
+/// none has any left. Gives up after the time limit, and when the router is to stop at once after all.
 pub(super) fn drain(contexts: &mut [Context], router: &Router) {
     drain_for(LONGEST, contexts, router);
 }
@@ -50,7 +50,7 @@ mod tests {
     use crate::router::{Options, check, initialize, initialize_beside};
     use crate::{Reason, Registry};
 
-    /// Sends a burst of packets in each round of a thread, and asks for a stop after ten.
+    /// Sends a burst of packets in each round of a thread, and requests a stop after ten.
     struct Spring {
         task: Task,
         rounds: AtomicUsize,
@@ -85,7 +85,7 @@ mod tests {
         }
     }
 
-    /// Keeps all packets; in the end it gives them away one by one.
+    /// Holds all packets; at the end it sends them one by one.
     struct Pool(AtomicUsize);
 
     impl Element for Pool {
@@ -115,7 +115,7 @@ mod tests {
         }
     }
 
-    /// Takes packets out of the graph.
+    /// Consumes packets.
     struct Sea;
 
     impl Element for Sea {
@@ -133,7 +133,7 @@ mod tests {
         }
     }
 
-    /// Passes packets on.
+    /// Forwards packets.
     struct Eddy;
 
     impl Element for Eddy {
@@ -150,7 +150,7 @@ mod tests {
         }
     }
 
-    /// Lets nothing through for ever, and drops what has waited.
+    /// Never lets packets through, and drops those that have waited.
     struct Dam;
 
     impl Element for Dam {
@@ -197,7 +197,8 @@ mod tests {
         }
     }
 
-    /// Packets that came, those that an element has left, and those that were dropped because of the stop.
+    /// The numbers of packets that arrived, that an element still holds, and that were dropped because of the
+    /// stop.
     fn account(router: &Router) -> (u64, u64, u64) {
         let mut account = (0, 0, 0);
         for id in 0..router.len() {

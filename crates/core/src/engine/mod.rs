@@ -1,19 +1,21 @@
 //! The engine: threads that push and pull batches through the graph.
 //!
-//! One packet's way: a task ([`Element::run_task`](crate::Element::run_task)) makes or receives a
-//! batch and gives it to an output ([`Context::push_batch`]). The batch waits in the frame of the
-//! input that the output leads to. When the task returns, the thread runs the inputs that have
-//! packets, upstream ones first, until none has: so an input that several paths reach runs once,
-//! on what all of them left for it. Nothing is called recursively on the push side; a pull
-//! ([`Context::pull`]) calls upstream at once.
+//! The way of a packet: a task ([`Element::run_task`](crate::Element::run_task)) makes or receives a batch
+//! and passes it to an output ([`Context::push_batch`]). The batch waits in the frame of the input that the
+//! output leads to. When the task returns, the thread runs the inputs that have packets, upstream ones first,
+//! until none has any. So an input that several paths reach runs once, on the packets that all of them left
+//! for it. There are no recursive calls on the push side; a pull ([`Context::pull`]) calls upstream
+//! immediately.
 //!
-//! A router that stops in good order ([`Router::stop`](crate::Router::stop)) ends its round on every thread and runs no
-//! task and no timer any more. Then elements finish the packets that they have under way
-//! ([`Element::drain`](crate::Element::drain)), which go on through the graph as ever, and after that each is cleaned up.
+//! A router that stops in an orderly way ([`Router::stop`](crate::Router::stop)) ends its round on every
+//! thread, and runs no more tasks and timers. Then elements finish their packets in flight
+//! ([`Element::drain`](crate::Element::drain)), which continue through the graph as usual. After that each
+//! element is cleaned up.
 //!
-//! Elements that treat packets one by one ([`PerPacket`](crate::PerPacket)) need no frames between them: the part of
-//! the graph that they make up is a program of one step an element (`engine/program`), and the packets that enter it go
-//! from step to step, over branches and joins, until they leave for an element that treats batches.
+//! Elements that process packets one by one ([`PerPacket`](crate::PerPacket)) need no frames between them.
+//! The part of the graph that consists of them is a program with one step per element (`engine/program`).
+//! Packets that enter it go from step to step, across branches and joins, until they leave for an element
+//! that processes batches.
 
 mod biased;
 mod context;

@@ -1,8 +1,8 @@
-//! Where and when a packet is treated.
+//! Where and when a packet is processed.
 
 use crate::time::Timestamp;
 
-/// What an element may ask while it treats a packet: the time, the thread, chance.
+/// What an element may use while it processes a packet: the time, the thread, random numbers.
 #[derive(Debug)]
 pub struct Moment {
     pub(super) now: Timestamp,
@@ -11,7 +11,7 @@ pub struct Moment {
 }
 
 impl Moment {
-    /// The time when this round of the thread's loop began, as [`Context::now`](super::Context::now).
+    /// The time when this round of the thread's loop began, like [`Context::now`](super::Context::now).
     #[inline(always)]
     pub fn now(&self) -> Timestamp {
         self.now
@@ -23,15 +23,15 @@ impl Moment {
         self.thread
     }
 
-    /// This thread's source of random numbers, as [`Context::random`](super::Context::random).
+    /// This thread's source of random numbers, like [`Context::random`](super::Context::random).
     #[inline(always)]
     pub fn random(&mut self) -> &mut fastrand::Rng {
         &mut self.random
     }
 }
 
-/// What is in a round of a thread's loop: a [`Context`](super::Context), or the [`Moment`] of one. While one is
-/// borrowed, the round does not end.
+/// Something inside a round of a thread's loop: a [`Context`](super::Context), or the [`Moment`] of one.
+/// While it is borrowed, the round does not end.
 pub trait InRound: sealed::Sealed {
     /// The thread, counted from 0.
     fn thread(&self) -> usize;

@@ -1,15 +1,15 @@
-//! Signals from queues to those who pull from them.
+//! Signals from queues to their pullers.
 
 use std::sync::RwLock;
 use std::sync::atomic::{AtomicBool, Ordering, fence};
 
 use super::Task;
 
-/// Says whether a queue has packets, and wakes the tasks that wait for some.
+/// Signals whether a queue has packets, and wakes the tasks that wait for some.
 ///
-/// Change it while you hold the queue's lock: then a puller that found the queue empty and a
-/// pusher agree on which came first. Where there is no lock, the one says
-/// [`sleep_unless`](Self::sleep_unless) and the other [`wake_unlocked`](Self::wake_unlocked).
+/// Change it while you hold the queue's lock: then a puller that found the queue empty and a pusher agree on
+/// which came first. Without a lock, the puller calls [`sleep_unless`](Self::sleep_unless) and the pusher
+/// [`wake_unlocked`](Self::wake_unlocked).
 #[derive(Debug, Default)]
 pub struct Notifier {
     active: AtomicBool,
@@ -17,7 +17,7 @@ pub struct Notifier {
 }
 
 impl Notifier {
-    /// There are packets: schedules the listeners unless they know.
+    /// Signals that there are packets: schedules the listeners unless they were already notified.
     #[inline]
     pub fn wake(&self) {
         if !self.active.load(Ordering::Relaxed) {
@@ -25,15 +25,14 @@ impl Notifier {
         }
     }
 
-    /// As [`wake`](Self::wake), after something was changed that
-    /// [`sleep_unless`](Self::sleep_unless) looks at.
+    /// Like [`wake`](Self::wake), after a change that [`sleep_unless`](Self::sleep_unless) looks at.
     pub fn wake_unlocked(&self) {
         // What was changed before is seen there, or the sleep is seen here.
         fence(Ordering::SeqCst);
         self.wake();
     }
 
-    /// There are none, unless `some` finds that there are by now.
+    /// Signals that there are no packets, unless `some` finds that there are some by now.
     pub fn sleep_unless(&self, some: impl FnOnce() -> bool) {
         self.sleep();
         fence(Ordering::SeqCst);
@@ -42,7 +41,7 @@ impl Notifier {
         }
     }
 
-    /// There are none.
+    /// Signals that there are no packets.
     #[inline]
     pub fn sleep(&self) {
         // Who asks time and again is told so by a plain load.
@@ -51,12 +50,12 @@ impl Notifier {
         }
     }
 
-    /// Whether there are packets, as last said.
+    /// Whether there are packets, by the last signal.
     pub fn is_active(&self) -> bool {
         self.active.load(Ordering::SeqCst)
     }
 
-    /// Adds a task to be scheduled on [`wake`](Self::wake).
+    /// Adds a task to schedule on [`wake`](Self::wake).
     pub fn listen(&self, task: Task) {
         if let Ok(mut listeners) = self.listeners.write() {
             listeners.push(task);

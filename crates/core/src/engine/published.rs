@@ -1,10 +1,11 @@
-//! State that control replaces as a whole while packets pass, and that packets read for the price of a load.
+//! Values that handlers replace as a whole while packets flow, and that packets read at the price of one
+//! load.
 //!
-//! A thread that forwards works in rounds, and keeps no reference from one round to the next: the compiler sees
-//! to that, for a reference borrows the [`Context`] or the [`Moment`](super::Moment) that it was asked for. So
-//! what has been replaced may go when each thread has begun another round since, or sleeps (quiescent-state-based
-//! reclamation; McKenney and Slingwine, PDCS'98; Hart et al., IPDPS'06). Reading takes no locked instruction, and no
-//! store at all; a round takes one load and one store.
+//! A forwarding thread works in rounds, and keeps no reference from one round to the next. The compiler
+//! ensures that, because a reference borrows the [`Context`] or the [`Moment`](super::Moment) that it came
+//! from. So a replaced value can be freed when each thread has begun another round since, or sleeps
+//! (quiescent-state-based reclamation; McKenney and Slingwine, PDCS'98; Hart et al., IPDPS'06). Reading needs
+//! no locked instruction and no store; a round costs one load and one store.
 
 #![allow(
     unsafe_code,
@@ -19,13 +20,13 @@ use crate::Lock;
 
 /// A value that is replaced as a whole.
 pub struct Published<T> {
-    /// That of `owner`.
+    /// The address of `owner`.
     current: AtomicPtr<T>,
     owner: Lock<Arc<T>>,
 }
 
 impl<T: Send + Sync + 'static> Published<T> {
-    /// A first value.
+    /// Creates the first value.
     pub fn new(value: T) -> Self {
         let owner = Arc::new(value);
         Self { current: AtomicPtr::new(Arc::as_ptr(&owner).cast_mut()), owner: owner.into() }
@@ -39,24 +40,25 @@ impl<T: Send + Sync + 'static> Published<T> {
         unsafe { &*self.current.load(Ordering::Acquire) }
     }
 
-    /// The value, for who is in no round: handlers, for example.
+    /// The value, for callers outside a round, such as handlers.
     pub fn load(&self) -> Arc<T> {
         self.owner.lock().clone()
     }
 
-    /// Replaces the value. Packets see the new one at once; the old one is freed when none can see it.
+    /// Replaces the value. Packets see the new one at once; the old one is freed when no packet can see it
+    /// any more.
     pub fn store(&self, value: impl Into<Arc<T>>) {
         self.swap(value);
     }
 
-    /// Replaces the value, and returns the old one; as long as packets may see that, there are other holders
-    /// of it than the one returned.
+    /// Replaces the value, and returns the old one. As long as packets may see the old one, the returned
+    /// reference is not the only one.
     pub fn swap(&self, value: impl Into<Arc<T>>) -> Arc<T> {
         let mut owner = self.owner.lock();
         self.replace(&mut owner, value.into())
     }
 
-    /// Replaces the value by what `f` makes of it. Nobody else replaces it meanwhile.
+    /// Replaces the value with the result of `f`. No other thread replaces it meanwhile.
     pub fn update(&self, f: impl FnOnce(&T) -> T) {
         let mut owner = self.owner.lock();
         let value = Arc::new(f(&owner));
@@ -83,14 +85,14 @@ impl<T: std::fmt::Debug> std::fmt::Debug for Published<T> {
     }
 }
 
-/// How many values have been retired in the process.
+/// How many values the process has retired.
 static RETIRED: AtomicU64 = AtomicU64::new(0);
 /// How many of them wait for threads.
 static WAITING: AtomicUsize = AtomicUsize::new(0);
 static LIMBO: Lock<Vec<(u64, Box<dyn Send>)>> = Lock::new(Vec::new());
 static SEATS: Lock<Vec<Arc<AtomicU64>>> = Lock::new(Vec::new());
 
-/// What a thread that is in no round has seen.
+/// What a thread outside a round has seen.
 const ALL: u64 = u64::MAX;
 
 fn retire(value: Box<dyn Send>) {
@@ -102,7 +104,7 @@ fn retire(value: Box<dyn Send>) {
     free_unseen();
 }
 
-/// Frees what no thread can see any more.
+/// Frees the values that no thread can see any more.
 #[cold]
 fn free_unseen() {
     let mut limbo = LIMBO.lock();
@@ -116,7 +118,7 @@ fn free_unseen() {
     WAITING.fetch_sub(freed.len(), Ordering::Relaxed);
 }
 
-/// One context's place among those that read published values.
+/// One context's registration as a reader of published values.
 pub(super) struct Seat {
     seen: Arc<AtomicU64>,
     in_round: bool,
@@ -129,7 +131,7 @@ impl Seat {
         Self { seen, in_round: false }
     }
 
-    /// A round begins: nothing is kept from the one before.
+    /// A round begins: nothing is kept from the previous one.
     #[inline]
     pub(super) fn begin_round(&mut self) {
         self.seen.store(RETIRED.load(Ordering::Acquire), Ordering::Release);
@@ -171,7 +173,7 @@ mod tests {
         }
     }
 
-    /// Says when it is freed, and is not what it was afterwards.
+    /// Records when it is freed, and changes its value then.
     struct Token(Arc<AtomicUsize>, u64);
     const SOUND: u64 = 0x5eed;
 

@@ -1,30 +1,31 @@
-//! What a thread looks at once a round: the time, and whether this round's cycles are counted.
+//! What a thread checks once per round: the time, and whether to measure this round's cycles.
 //!
-//! Both are dear on a path where a packet costs forty cycles: reading the clock takes some ninety cycles, and
-//! the time stamp counter, which each change of element would read, forty on a virtual machine. So
+//! Both are expensive on a path where a packet costs forty cycles: reading the clock takes about ninety
+//! cycles, and the time stamp counter, which would be read at each change of element, forty on a virtual
+//! machine. So
 //!
-//! - the time of a round comes from the time stamp counter, which is compared with the clock every half
-//!   millisecond or so. What is told stays within a fraction of a microsecond of the clock, and never goes back;
-//! - a thread that has had work round after round counts the cycles of one round in [`STRIDE`], for as many.
-//!   One that has idled, counts every round.
+//! - the time of a round comes from the time stamp counter, which is compared with the clock about every half
+//!   millisecond. The time stays within a fraction of a microsecond of the clock, and never goes back;
+//! - a thread that has had work round after round measures the cycles of one round in [`STRIDE`], and counts
+//!   them that many times. A thread that has been idle measures every round.
 
 use crate::clock::Clock;
 use crate::time::Timestamp;
 
-/// Rounds with work after which not every one is counted any more.
+/// The number of rounds with work after which not every round is measured any more.
 const EXACT: u32 = 64;
 
-/// One round in so many is counted then. A prime: what happens every other round, or every eighth, is not
-/// always missed.
+/// Then one round in this many is measured. A prime number, so that events in every second or every eighth
+/// round are not always missed.
 const STRIDE: u32 = 13;
 
 /// The rounds of one thread.
 #[derive(Debug)]
 pub(super) struct Rounds {
     watch: Watch,
-    /// Rounds with work, one after the other.
+    /// Rounds with work in a row.
     busy: u32,
-    /// How many rounds the cycles of this one are counted for; 0 when they are not.
+    /// How many times the cycles of this round are counted; 0 when they are not measured.
     weight: u64,
 }
 
@@ -33,7 +34,7 @@ impl Rounds {
         Self { watch: Watch::new(), busy: 0, weight: 1 }
     }
 
-    /// A round begins, at `cycle`.
+    /// Begins a round, at `cycle`.
     #[inline]
     pub(super) fn begin(&mut self) {
         self.weight = match self.busy {
@@ -43,14 +44,14 @@ impl Rounds {
         };
     }
 
-    /// The tasks have run, and whether one did anything.
+    /// Records that the tasks have run, and whether one did any work.
     #[inline]
     pub(super) fn note(&mut self, worked: bool) {
         // When the number is used up, rounds are counted exactly for a while.
         self.busy = if worked { self.busy.wrapping_add(1) } else { 0 };
     }
 
-    /// By what the cycles of this round are to be multiplied; 0 when they are not to be measured.
+    /// The factor for the cycles of this round; 0 when they are not to be measured.
     #[inline(always)]
     pub(super) fn weight(&self) -> u64 {
         self.weight
@@ -63,23 +64,24 @@ impl Rounds {
     }
 }
 
-/// Tells the time by the time stamp counter.
+/// Computes the time from the time stamp counter.
 #[derive(Debug)]
 struct Watch {
     /// When it was compared with the clock: the cycle, and the time in nanoseconds.
     cycle: u64,
     nanos: i64,
-    /// Nanoseconds in 2^32 cycles; 0 as long as that is not known.
+    /// Nanoseconds in 2^32 cycles; 0 while unknown.
     rate: u64,
-    /// Whether cycles are all of one length.
+    /// Whether all cycles have the same length.
     steady: bool,
 }
 
 /// Cycles after which the counter is compared with the clock again: half a millisecond at 2 GHz.
 const COMPARE: u64 = 1 << 20;
-/// From comparisons further apart no rate is taken: the thread slept, and the counter may have.
+/// If comparisons are further apart than this, they give no rate: the thread slept, and the counter may have
+/// too.
 const APART: u64 = 16 * COMPARE;
-/// A comparison that takes longer was interrupted. Twice this is how far the time told may be off in the end.
+/// A comparison that takes longer was interrupted. The time may be off by at most twice this.
 const PROMPT: u64 = 1000;
 
 impl Watch {
@@ -110,7 +112,7 @@ impl Watch {
         now
     }
 
-    /// Takes a rate from this comparison and the one before.
+    /// Computes a rate from this comparison and the previous one.
     fn set(&mut self, cycle: u64, nanos: i64) {
         let cycles = cycle.wrapping_sub(self.cycle);
         let elapsed = u128::try_from(nanos.saturating_sub(self.nanos)).unwrap_or(0);

@@ -1,4 +1,4 @@
-//! The threads' loop: tasks, timers, and sleep when there is nothing to do.
+//! The threads' loop: tasks, timers, and sleep when there is no work.
 
 use std::sync::Arc;
 
@@ -29,22 +29,21 @@ impl Engine {
         Self { router, contexts, stop_when_idle: false }
     }
 
-    /// The router, for control while the engine runs.
+    /// The router, to control it while the engine runs.
     pub fn router(&self) -> &Arc<Router> {
         &self.router
     }
 
-    /// Ends a run on virtual time when no task or timer is left that would do anything.
+    /// Ends a run on virtual time when no remaining task or timer would do any work.
     pub fn stop_when_idle(&mut self) {
         self.stop_when_idle = true;
     }
 
-    /// Runs the router on its threads, the caller's being the first, until it is stopped; then has elements
-    /// [finish](crate::Element::drain) what they have under way, unless it is to end at once, and cleans every
-    /// element up.
+    /// Runs the router on its threads, starting with the caller's, until it is stopped. Then makes elements
+    /// [finish](crate::Element::drain) their packets in flight, unless it is to end at once, and cleans up
+    /// every element.
     ///
-    /// When another router is to [take its place](Router::replace), that one runs on, on threads
-    /// of its own.
+    /// If another router [takes its place](Router::replace), that one continues to run, on its own threads.
     pub fn run(mut self) -> Outcome {
         loop {
             if self.router.clock().is_virtual() {
@@ -65,8 +64,8 @@ impl Engine {
         }
     }
 
-    /// On virtual time, runs tasks and timers that are due until none does anything more. Tasks that stay
-    /// scheduled and do nothing run some times more: queues let who pulls from them do so in vain for a while.
+    /// On virtual time, runs tasks and timers that are due until none does any more work. Tasks that stay
+    /// scheduled and do nothing run a few more times, because queues allow their pullers some pulls in vain.
     pub fn settle(&mut self) {
         const PATIENCE: u32 = 16;
         let mut in_vain = 0;
@@ -84,7 +83,7 @@ impl Engine {
         self.contexts.iter().any(|cx| cx.tasks().iter().any(Task::is_scheduled))
     }
 
-    /// On virtual time, runs all that happens up to and including `end`.
+    /// On virtual time, runs all events up to and including `end`.
     pub fn run_until(&mut self, end: Timestamp) {
         self.settle();
         while !self.router.is_halted()
@@ -114,7 +113,7 @@ impl Engine {
         });
     }
 
-    /// Runs all threads' work in turn on this one, moving virtual time on when there is none.
+    /// Runs all threads' work in turn on this thread, and advances virtual time when there is none.
     fn run_virtual(&mut self) {
         while !self.router.is_halted() {
             let heard = self.contexts.first().map_or(0, Context::calls);
@@ -134,8 +133,8 @@ impl Engine {
         }
     }
 
-    /// Runs each thread's tasks and timers once. Returns whether there was anything to do, or is: a request to stop
-    /// is heeded before time moves on.
+    /// Runs each thread's tasks and timers once. Returns whether there was or is any work: a request to stop
+    /// is handled before time advances.
     fn round(&mut self) -> bool {
         let mut worked = false;
         for cx in &mut self.contexts {
@@ -185,7 +184,7 @@ fn run_thread(cx: &mut Context, router: &Router) {
     cx.leave_round();
 }
 
-/// When one thread ends by a panic, all do: who waits for them would wait for ever.
+/// When one thread ends with a panic, all threads end, because waiting for it would never end.
 struct EndAll<'a>(&'a Router);
 
 impl Drop for EndAll<'_> {
@@ -196,7 +195,7 @@ impl Drop for EndAll<'_> {
     }
 }
 
-/// Lets the driving element, or by default nothing, keep the router going when asked to stop.
+/// Lets the driving element keep the router running when asked to stop; without one, the router stops.
 fn heed_stop(cx: &mut Context, router: &Router) {
     if cx.thread() != 0 {
         return;
@@ -212,7 +211,7 @@ fn heed_stop(cx: &mut Context, router: &Router) {
     }
 }
 
-/// Takes the thread's seat: its cores, and the node of its packets and of its state.
+/// Moves the thread to its seat: its cores, and the node of its packets and of its state.
 fn sit_down(cx: &mut Context, router: &Router) {
     let plan = router.plan();
     let Some(seat) = plan.seats.get(cx.thread()) else { return };
@@ -233,10 +232,10 @@ fn sit_down(cx: &mut Context, router: &Router) {
 }
 
 impl Context {
-    /// Sleeps as long as nothing can happen; for a moment when a scheduled task cannot tell when
-    /// it will have work, the longer the more often it had none. A device that has ended sleeps
-    /// often and `in_vain`, because it is down or there is no memory to receive into, cannot tell
-    /// either. Returns whether a device ended the sleep.
+    /// Sleeps as long as nothing can happen. Sleeps only briefly when a scheduled task cannot know when it
+    /// will have work, longer each time it had none. A device that often ended sleeps `in_vain`, because it
+    /// is down or there is no memory to receive into, cannot know either. Returns whether a device ended the
+    /// sleep.
     fn rest(&mut self, times: u32, in_vain: u32, heard: u64) -> bool {
         const PATIENCE: u32 = 32;
         const SHORTEST_NAP: i64 = 10_000;
@@ -264,13 +263,13 @@ impl Context {
         self.sleep(until, listens, heard)
     }
 
-    /// How often this thread has been called to work.
+    /// How often this thread has been woken.
     fn calls(&self) -> u64 {
         self.waker().calls()
     }
 
-    /// Sleeps until `until`, until a device is readable if it `listens`, or until this thread is
-    /// called beyond the `heard` times. Returns whether a device ended the sleep.
+    /// Sleeps until `until`, until a device is readable if it `listens`, or until this thread has been woken
+    /// more than `heard` times. Returns whether a device ended the sleep.
     fn sleep(&mut self, until: Timestamp, listens: bool, heard: u64) -> bool {
         let scheduled = self.tasks().iter().filter(|task| listens && task.is_scheduled());
         let readable: Vec<_> = scheduled.flat_map(|task| task.readiness().clone()).collect();

@@ -1,4 +1,4 @@
-//! Tasks: what elements do of their own accord.
+//! Tasks: work that elements do without an incoming packet.
 
 use std::os::fd::OwnedFd;
 use std::sync::atomic::{AtomicBool, AtomicU32, AtomicUsize, Ordering};
@@ -9,12 +9,12 @@ use crate::Lock;
 use crate::router::Router;
 use crate::stats::Count;
 
-/// A task of an element. While it is scheduled, its home thread calls
-/// [`run_task`](crate::Element::run_task) round after round. Clones name the same task.
+/// A task of an element. While it is scheduled, its home thread calls [`run_task`](crate::Element::run_task)
+/// round after round. Clones refer to the same task.
 #[derive(Clone, Debug)]
 pub struct Task(Arc<TaskCell>);
 
-/// On cache lines of its own: its thread writes to it in every round.
+/// On its own cache lines, because its thread writes to it in every round.
 #[derive(Debug)]
 #[repr(align(128))]
 struct TaskCell {
@@ -22,18 +22,18 @@ struct TaskCell {
     index: usize,
     /// Whether it is scheduled ([`SCHEDULED`]), and how often it has been.
     schedule: AtomicU32,
-    /// What `schedule` was when the present run began; written by the thread that runs the task.
+    /// The value of `schedule` when the current run began; written by the thread that runs the task.
     begun: AtomicU32,
     home: AtomicUsize,
     stays: AtomicBool,
-    /// Those of all threads.
+    /// The wakers of all threads.
     wakers: OnceLock<Arc<[Arc<Waker>]>>,
     readiness: Lock<Vec<Arc<OwnedFd>>>,
-    /// Time stamp counter cycles that its runs took, with all that they set off.
+    /// Time stamp counter cycles of its runs, including all work that they trigger.
     cycles: Count,
 }
 
-/// The bit that says that a task is scheduled; the others count.
+/// The bit for a scheduled task; the others count.
 const SCHEDULED: u32 = 1;
 
 impl Task {
@@ -62,14 +62,14 @@ impl Task {
         }
     }
 
-    /// Takes the task off the schedule, from any thread.
+    /// Unschedules the task, from any thread.
     pub fn unschedule(&self) {
         self.0.schedule.fetch_and(!SCHEDULED, Ordering::SeqCst);
     }
 
-    /// Takes the task, which is running, off the schedule, unless it has been scheduled anew since this
-    /// run of it began: who gives it something to do and then schedules it is heard, even if the run did
-    /// not see it any more.
+    /// Unschedules the running task, unless it was scheduled again since this run began. So if another thread
+    /// gives it work and then schedules it, the task runs again, even if this run did not see the work any
+    /// more.
     pub fn rest(&self) {
         let begun = self.0.begun.load(Ordering::Relaxed);
         // It fails when the task has been scheduled, or taken off by another thread.
@@ -87,16 +87,16 @@ impl Task {
         self.0.schedule.load(Ordering::Acquire) & SCHEDULED != 0
     }
 
-    /// Ends the sleep of the task's thread: for who gives something to do to a task that stays scheduled
-    /// and polls, and so lets its thread nap.
+    /// Wakes the task's thread. Call it after giving work to a task that stays scheduled and polls, and so
+    /// allows its thread to nap.
     pub fn wake(&self) {
         if let Some(waker) = self.waker_of(self.home()) {
             waker.wake();
         }
     }
 
-    /// Lets an idle thread sleep until one of `fds` is readable: without any a scheduled task that
-    /// finds nothing to do keeps its thread from sleeping long.
+    /// Lets an idle thread sleep until one of `fds` is readable. Without any, a scheduled task that finds no
+    /// work keeps its thread from sleeping long.
     pub fn wait_readable(&self, fds: impl IntoIterator<Item = OwnedFd>) {
         *self.readiness() = fds.into_iter().map(Arc::new).collect();
     }
@@ -110,21 +110,21 @@ impl Task {
         self.0.element
     }
 
-    /// Which of its element's tasks it is: 0 for the first one made.
+    /// The position of the task among its element's tasks: 0 for the first one made.
     pub fn index(&self) -> usize {
         self.0.index
     }
 
-    /// Time stamp counter cycles that the task's runs took so far, with all that they set off.
+    /// Time stamp counter cycles of the task's runs so far, including all work that they trigger.
     pub fn cycles(&self) -> u64 {
         self.0.cycles.get()
     }
 
-    /// Has another thread run the task from now on. The move takes place when its present thread
-    /// comes around; the task is never on two threads at once.
+    /// Moves the task to another thread. The move takes place when its current thread comes around; the task
+    /// is never on two threads at once.
     ///
     /// # Errors
-    /// The plan does not let that thread run it, and why.
+    /// The plan does not let that thread run it; the error gives the reason.
     pub fn move_to(&self, router: &Router, thread: usize) -> Result<(), String> {
         router.may_move(self, thread)?;
         if let Some(waker) = self.waker_of(self.home()) {
@@ -133,8 +133,8 @@ impl Task {
         Ok(())
     }
 
-    /// Keeps the task on the thread that the plan gives it: for elements that let other threads wait for it,
-    /// which is checked for circles before the start.
+    /// Keeps the task on the thread that the plan assigns. For elements that other threads wait for; the
+    /// engine checks before the start that they form no circle.
     pub fn stay(&self) {
         self.0.stays.store(true, Ordering::Relaxed);
     }
@@ -149,7 +149,7 @@ impl Task {
         let _ = self.0.wakers.set(wakers);
     }
 
-    /// A run of the task begins.
+    /// Begins a run of the task.
     #[inline]
     pub(super) fn begin(&self) {
         self.0.begun.store(self.0.schedule.load(Ordering::Acquire), Ordering::Relaxed);
@@ -171,7 +171,7 @@ impl Task {
         Arc::ptr_eq(&self.0, &other.0)
     }
 
-    /// What the task sleeps on; empty when it can only be polled.
+    /// The descriptors that the task sleeps on; empty when it can only be polled.
     pub(super) fn readiness(&self) -> MutexGuard<'_, Vec<Arc<OwnedFd>>> {
         self.0.readiness.lock()
     }
@@ -180,9 +180,9 @@ impl Task {
 /// A task on its way to another thread.
 #[derive(Debug)]
 pub(crate) enum Move {
-    /// To the thread that has it: hand it over to this one.
+    /// To the task's current thread: hand it over to this thread.
     Away(Task, usize),
-    /// To the thread that gets it.
+    /// To the new thread.
     Here(Task),
 }
 

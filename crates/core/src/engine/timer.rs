@@ -8,8 +8,8 @@ use std::sync::{Arc, Mutex, OnceLock};
 use super::Waker;
 use crate::time::Timestamp;
 
-/// A timer of an element. When it expires, its home thread calls
-/// [`run_timer`](crate::Element::run_timer). Clones name the same timer.
+/// A timer of an element. When it expires, its home thread calls [`run_timer`](crate::Element::run_timer).
+/// Clones refer to the same timer.
 #[derive(Clone, Debug)]
 pub struct Timer(Arc<TimerCell>);
 
@@ -35,7 +35,7 @@ impl Timer {
         }))
     }
 
-    /// Sets the time of expiry, from any thread, in place of the one set before.
+    /// Sets the time of expiry, from any thread. Replaces a time set before.
     pub fn schedule_at(&self, time: Timestamp) {
         self.0.expiry.store(time.as_nanos().min(NEVER - 1), Ordering::SeqCst);
         if let Some((inbox, waker)) = self.0.thread.get() {
@@ -44,7 +44,7 @@ impl Timer {
         }
     }
 
-    /// Takes the timer off the schedule, from any thread.
+    /// Unschedules the timer, from any thread.
     pub fn unschedule(&self) {
         self.0.expiry.store(NEVER, Ordering::SeqCst);
     }
@@ -64,7 +64,7 @@ impl Timer {
         self.0.element
     }
 
-    /// Which of its element's timers it is: 0 for the first one made.
+    /// The position of the timer among its element's timers: 0 for the first one made.
     pub fn index(&self) -> usize {
         self.0.index
     }
@@ -78,13 +78,13 @@ impl Timer {
         let _ = self.0.thread.set((inbox, waker));
     }
 
-    /// Takes the timer off the schedule if it expires at `nanos`; false when it was changed.
+    /// Unschedules the timer if it expires at `nanos`; returns false when it was changed.
     fn expire(&self, nanos: i64) -> bool {
         self.0.expiry.compare_exchange(nanos, NEVER, Ordering::SeqCst, Ordering::SeqCst).is_ok()
     }
 }
 
-/// Timers that were scheduled since their thread last looked.
+/// Timers that were scheduled since their thread last checked.
 #[derive(Debug, Default)]
 pub(crate) struct Inbox {
     pending: AtomicUsize,
@@ -110,7 +110,7 @@ impl Inbox {
     }
 }
 
-/// One thread's timers, soonest first; those that expire together, first scheduled first.
+/// One thread's timers, earliest first; timers that expire at the same time are in the order of scheduling.
 #[derive(Default)]
 pub(crate) struct TimerQueue {
     inbox: Arc<Inbox>,
@@ -141,7 +141,7 @@ impl TimerQueue {
         None
     }
 
-    /// Takes the next timer that has expired at `now`.
+    /// Removes and returns the next timer that has expired at `now`.
     pub(crate) fn pop(&mut self, now: Timestamp) -> Option<Timer> {
         self.sort_in();
         while let Some(Reverse(entry)) = self.heap.peek() {

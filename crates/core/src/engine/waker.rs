@@ -11,21 +11,21 @@ use super::task::Move;
 use crate::Lock;
 use crate::stats::Count;
 
-/// Wakes one thread from its sleep, and brings it tasks.
+/// Wakes a thread from its sleep, and sends it tasks.
 #[derive(Debug, Default)]
 pub(crate) struct Waker {
     event: Option<OwnedFd>,
     sleeping: AtomicBool,
-    /// How often the thread has been called.
+    /// How often the thread has been woken.
     calls: AtomicU64,
-    /// When the thread was first called since it fell asleep, on the clock of [`nanos`]; 0 when it was not.
+    /// When the thread was first woken since it fell asleep, on the clock of [`nanos`]; 0 when it was not.
     called: AtomicU64,
     moves: Lock<Vec<Move>>,
     has_moves: AtomicBool,
     rest: Rest,
 }
 
-/// What one thread counts of its sleep; it alone writes.
+/// What a thread counts about its sleep; only this thread writes.
 #[derive(Debug, Default)]
 struct Rest {
     sleeps: Count,
@@ -42,26 +42,26 @@ struct Delays {
     longest: Count,
 }
 
-/// How a thread slept, so far.
+/// Statistics of a thread's sleep so far.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct RestStats {
-    /// How often it slept.
+    /// The number of sleeps.
     pub sleeps: u64,
-    /// How long in all, in nanoseconds.
+    /// The total length, in nanoseconds.
     pub nanos: u64,
     /// From another thread's call to the end of the sleep.
     pub calls: DelayStats,
-    /// From the time that the sleep was to end at, to its end.
+    /// From the intended end of a sleep to its actual end.
     pub alarms: DelayStats,
-    /// From the arrival of a packet at its device, as the kernel stamps it, to the time when the
-    /// thread that slept until then sends it on.
+    /// From the arrival of a packet at its device, by the kernel's timestamp, to the time when the thread
+    /// that was asleep sends it on.
     pub arrivals: DelayStats,
 }
 
 /// Delays of one kind.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct DelayStats {
-    /// How many there were.
+    /// Their number.
     pub count: u64,
     /// Their sum, in nanoseconds.
     pub nanos: u64,
@@ -77,20 +77,19 @@ impl DelayStats {
 }
 
 impl Waker {
-    /// A waker. Where the machine has no event descriptor left, the thread naps instead of
-    /// sleeping.
+    /// A waker. If the machine has no more event descriptors, the thread naps instead of sleeping.
     pub(crate) fn new() -> Self {
         let flags = EventfdFlags::NONBLOCK | EventfdFlags::CLOEXEC;
         Self { event: eventfd(0, flags).ok(), ..Self::default() }
     }
 
-    /// How often the thread has been called. One that looks here before it looks for work, and
-    /// finds none, has missed nothing while the number stays.
+    /// How often the thread has been woken. A thread reads this before it looks for work. If it finds none
+    /// and the number is the same, it has missed nothing.
     pub(crate) fn calls(&self) -> u64 {
         self.calls.load(Ordering::SeqCst)
     }
 
-    /// Ends the thread's sleep, or keeps it from beginning one.
+    /// Ends the thread's sleep, or prevents it from beginning one.
     pub(crate) fn wake(&self) {
         self.calls.fetch_add(1, Ordering::SeqCst);
         if self.sleeping.load(Ordering::SeqCst)
@@ -103,9 +102,9 @@ impl Waker {
         }
     }
 
-    /// Sleeps until woken, until one of `readable` is, or for `time` nanoseconds (at most a second).
-    /// Does not begin to sleep when there have been calls beyond the `heard` ones. Returns whether
-    /// one that is readable ended the sleep.
+    /// Sleeps until woken, until one of `readable` is readable, or for `time` nanoseconds (at most a second).
+    /// Does not begin to sleep if there have been more calls than `heard`. Returns whether a readable
+    /// descriptor ended the sleep.
     pub(crate) fn sleep(&self, readable: &[Arc<OwnedFd>], time: i64, heard: u64) -> bool {
         const LONGEST: i64 = 1_000_000_000;
         const WITHOUT_EVENT: i64 = 1_000_000;
@@ -135,12 +134,12 @@ impl Waker {
         by_device
     }
 
-    /// Counts the time from a packet's arrival to its treatment.
+    /// Counts the time from a packet's arrival to its processing.
     pub(crate) fn note_arrival(&self, nanos: u64) {
         self.rest.arrivals.add(nanos);
     }
 
-    /// Counts a sleep that began at `start` and was to last for `time` unless something happened.
+    /// Counts a sleep that began at `start` and was to last for `time` unless interrupted.
     fn note(&self, start: u64, time: u64, undisturbed: bool) {
         let now = nanos();
         self.rest.sleeps.add(1);
@@ -153,7 +152,7 @@ impl Waker {
         }
     }
 
-    /// Brings the thread a task, or takes one from it.
+    /// Sends the thread a task, or asks it for one.
     pub(crate) fn send(&self, order: Move) {
         let mut moves = self.moves.lock();
         moves.push(order);
@@ -162,7 +161,7 @@ impl Waker {
         self.wake();
     }
 
-    /// Whether there is something to [`take`](Self::take_moves).
+    /// Whether there are moves to [`take`](Self::take_moves).
     #[inline]
     pub(crate) fn has_moves(&self) -> bool {
         self.has_moves.load(Ordering::SeqCst)
@@ -174,7 +173,7 @@ impl Waker {
         std::mem::take(&mut moves)
     }
 
-    /// How the thread slept.
+    /// The thread's sleep statistics.
     pub(crate) fn rest(&self) -> RestStats {
         RestStats {
             sleeps: self.rest.sleeps.get(),
@@ -198,7 +197,7 @@ impl Delays {
     }
 }
 
-/// Nanoseconds since this was first asked, and 1.
+/// Nanoseconds since the first call of this function, plus 1.
 fn nanos() -> u64 {
     static START: OnceLock<Instant> = OnceLock::new();
     let elapsed = START.get_or_init(Instant::now).elapsed().as_nanos();

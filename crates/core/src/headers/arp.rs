@@ -21,7 +21,7 @@ pub struct ArpHeader {
     pub hardware_len: u8,
     /// Bytes of a network address.
     pub protocol_len: u8,
-    /// What is said (see [`arp_operation`]).
+    /// The operation (see [`arp_operation`]).
     pub operation: U16,
     /// The sender's Ethernet address.
     pub sender_ether: EtherAddress,
@@ -62,8 +62,7 @@ impl ArpHeader {
             && self.protocol_len == 4
     }
 
-    /// Whether the message is about Ethernet and IPv4 addresses by what it calls them, whatever their lengths
-    /// are said to be.
+    /// Whether the type fields name Ethernet and IPv4 addresses, whatever the length fields contain.
     #[inline]
     pub fn concerns_ipv4(&self) -> bool {
         self.hardware.get() == 1 && self.protocol.get() == ether_type::IPV4
@@ -84,16 +83,16 @@ impl ArpHeader {
 
 /// ARP operations.
 pub mod arp_operation {
-    /// Who has this address?
+    /// Asks which host has this IP address.
     pub const REQUEST: u16 = 1;
-    /// I have.
+    /// Answers a request.
     pub const REPLY: u16 = 2;
-    /// Which IP address do I have? (RFC 903)
+    /// Asks for the sender's own IP address (RFC 903).
     pub const REVERSE_REQUEST: u16 = 3;
-    /// This one.
+    /// Answers a reverse request.
     pub const REVERSE_REPLY: u16 = 4;
-    /// Which IP address does this hardware address have? (RFC 2390)
+    /// Asks which IP address belongs to this hardware address (RFC 2390).
     pub const INVERSE_REQUEST: u16 = 8;
-    /// This one.
+    /// Answers an inverse request.
     pub const INVERSE_REPLY: u16 = 9;
 }

@@ -15,12 +15,11 @@ pub struct EthernetHeader {
     pub dst: EtherAddress,
     /// The sender.
     pub src: EtherAddress,
-    /// What follows (see [`ether_type`]); a length when below 0x0600.
+    /// The type of the payload (see [`ether_type`]); a length when below 0x0600.
     pub ether_type: U16,
 }
 
-/// What follows an Ethernet header, the source address in front of it taken as read: an 802.1Q tag and the
-/// next type.
+/// The bytes after the source address of a tagged Ethernet header: an 802.1Q tag and the next type.
 #[derive(
     Clone, Copy, PartialEq, Eq, Debug, FromBytes, IntoBytes, KnownLayout, Immutable, Unaligned,
 )]
@@ -28,7 +27,7 @@ pub struct EthernetHeader {
 pub struct VlanHeader {
     /// Priority (3 bits), drop-eligible bit, VLAN number (12 bits).
     pub tci: U16,
-    /// What follows (see [`ether_type`]).
+    /// The type of the payload (see [`ether_type`]).
     pub ether_type: U16,
 }
 
@@ -45,7 +44,7 @@ impl VlanHeader {
         (self.tci.get() >> 13) as u8
     }
 
-    /// Whether the frame may be dropped first.
+    /// Whether the frame may be dropped before others.
     #[inline]
     pub fn drop_eligible(&self) -> bool {
         self.tci.get() & 0x1000 != 0

@@ -12,16 +12,16 @@ use super::{Header, U16};
 pub struct IcmpHeader {
     /// The message's type (see [`icmp_type`]).
     pub kind: u8,
-    /// The type's variant.
+    /// The code, which refines the type.
     pub code: u8,
     /// Internet checksum of the whole message.
     pub checksum: U16,
-    /// What the type makes of it: identifier and sequence number, pointer, gateway address, MTU.
+    /// Depends on the type: identifier and sequence number, pointer, gateway address, MTU.
     pub rest: [u8; 4],
 }
 
-/// The first eight bytes of an ICMPv6 message; the layout is ICMP's, the types (see [`icmpv6_type`]) are not,
-/// and the checksum covers a pseudo-header.
+/// The first eight bytes of an ICMPv6 message. The layout is that of ICMP, but the types (see
+/// [`icmpv6_type`]) differ, and the checksum covers a pseudo-header.
 pub type Icmpv6Header = IcmpHeader;
 
 impl IcmpHeader {
@@ -70,31 +70,31 @@ pub mod icmp_type {
     pub const ECHO_REPLY: u8 = 0;
     /// The destination cannot be reached.
     pub const UNREACHABLE: u8 = 3;
-    /// Slow down.
+    /// Asks the sender to slow down.
     pub const SOURCE_QUENCH: u8 = 4;
-    /// Use another gateway.
+    /// Names a better gateway.
     pub const REDIRECT: u8 = 5;
-    /// Are you there?
+    /// Asks for an echo reply.
     pub const ECHO_REQUEST: u8 = 8;
     /// A router announces itself.
     pub const ROUTER_ADVERTISEMENT: u8 = 9;
-    /// A host asks for routers.
+    /// A host looks for routers.
     pub const ROUTER_SOLICITATION: u8 = 10;
-    /// The TTL or the reassembly time ran out.
+    /// The TTL or the reassembly time expired.
     pub const TIME_EXCEEDED: u8 = 11;
-    /// The header is wrong.
+    /// The header is invalid.
     pub const PARAMETER_PROBLEM: u8 = 12;
-    /// What time is it?
+    /// Asks for the time.
     pub const TIMESTAMP_REQUEST: u8 = 13;
-    /// It is this.
+    /// Answers a timestamp request.
     pub const TIMESTAMP_REPLY: u8 = 14;
-    /// Which network is this?
+    /// Asks for the network number.
     pub const INFORMATION_REQUEST: u8 = 15;
-    /// It is this.
+    /// Answers an information request.
     pub const INFORMATION_REPLY: u8 = 16;
-    /// Which mask has this network?
+    /// Asks for the network mask.
     pub const MASK_REQUEST: u8 = 17;
-    /// It is this.
+    /// Answers a mask request.
     pub const MASK_REPLY: u8 = 18;
 }
 
@@ -104,22 +104,22 @@ pub mod icmpv6_type {
     pub const UNREACHABLE: u8 = 1;
     /// The packet is larger than the next link's MTU.
     pub const PACKET_TOO_BIG: u8 = 2;
-    /// The hop limit or the reassembly time ran out.
+    /// The hop limit or the reassembly time expired.
     pub const TIME_EXCEEDED: u8 = 3;
-    /// The header is wrong.
+    /// The header is invalid.
     pub const PARAMETER_PROBLEM: u8 = 4;
-    /// Are you there?
+    /// Asks for an echo reply.
     pub const ECHO_REQUEST: u8 = 128;
     /// Answer to an echo request.
     pub const ECHO_REPLY: u8 = 129;
-    /// A host asks for routers (RFC 4861).
+    /// A host looks for routers (RFC 4861).
     pub const ROUTER_SOLICITATION: u8 = 133;
     /// A router announces itself.
     pub const ROUTER_ADVERTISEMENT: u8 = 134;
-    /// Who has this address?
+    /// Asks for the link-layer address of a neighbour.
     pub const NEIGHBOR_SOLICITATION: u8 = 135;
-    /// I have.
+    /// Answers a neighbour solicitation.
     pub const NEIGHBOR_ADVERTISEMENT: u8 = 136;
-    /// Use another router.
+    /// Names a better router.
     pub const REDIRECT: u8 = 137;
 }

@@ -19,13 +19,13 @@ pub struct Ipv4Header {
     pub tos: u8,
     /// Bytes of header and payload.
     pub total_len: U16,
-    /// What the fragments of a datagram have in common.
+    /// The same for all fragments of a datagram.
     pub id: U16,
     /// Flags (3 bits) and fragment offset in units of 8 bytes.
     pub flags_fragment: U16,
-    /// Hops left.
+    /// Remaining hops.
     pub ttl: u8,
-    /// What follows (see [`protocol`](super::protocol)).
+    /// The protocol of the payload (see [`protocol`](super::protocol)).
     pub protocol: u8,
     /// Internet checksum of the header.
     pub checksum: U16,
@@ -47,13 +47,13 @@ impl Ipv4Header {
     /// Bytes of the longest header.
     pub const MAX_LEN: usize = 60;
 
-    /// The IP version; 4 if this is what it is taken for.
+    /// The IP version; 4 for a valid header.
     #[inline]
     pub fn version(&self) -> u8 {
         self.version_ihl >> 4
     }
 
-    /// Bytes of the header with options, as its length field says: 0 to 60.
+    /// Length of the header with options in bytes, from its length field: 0 to 60.
     #[inline]
     pub fn header_len(&self) -> usize {
         usize::from(self.version_ihl & 0xf) * 4
@@ -89,7 +89,7 @@ impl Ipv4Header {
         self.tos & 3
     }
 
-    /// Where this fragment's payload belongs in the datagram, in bytes.
+    /// The offset of this fragment's payload in the datagram, in bytes.
     #[inline]
     pub fn fragment_offset(&self) -> usize {
         usize::from(self.flags_fragment.get() & Ipv4Header::OFFSET_MASK) * 8
@@ -119,8 +119,8 @@ impl Ipv4Header {
         self.flags_fragment.get() & Ipv4Header::OFFSET_MASK == 0
     }
 
-    /// Header, options and payload of the datagram at the start of `bytes`, link-layer padding cut off. None
-    /// unless version, header length and total length are consistent with each other and with `bytes`.
+    /// Header, options and payload of the datagram at the start of `bytes`, without link-layer padding.
+    /// `None` unless version, header length and total length are consistent with each other and with `bytes`.
     pub fn split(bytes: &[u8]) -> Option<(&Ipv4Header, Options<'_>, &[u8])> {
         let (header, _) = Ipv4Header::view(bytes)?;
         if header.version() != 4 {
@@ -132,8 +132,8 @@ impl Ipv4Header {
         Some((header, Options::new(options), payload))
     }
 
-    /// Computes the checksum of the header (with options) at the start of `bytes` and stores it. False, and
-    /// nothing changed, when there is no whole header.
+    /// Computes the checksum of the header (with options) at the start of `bytes` and stores it. Returns
+    /// false, and changes nothing, when there is no complete header.
     pub fn fill_checksum(bytes: &mut [u8]) -> bool {
         let Some((header, _)) = Ipv4Header::view(bytes) else { return false };
         let len = header.header_len();
@@ -150,8 +150,8 @@ impl Ipv4Header {
         true
     }
 
-    /// Whether the checksum of the header (with options) at the start of `bytes` is right. False also when
-    /// there is no whole header.
+    /// Whether the checksum of the header (with options) at the start of `bytes` is correct. Also false when
+    /// there is no complete header.
     #[inline]
     pub fn checksum_is_right(bytes: &[u8]) -> bool {
         let Some((plain, _)) = bytes.split_first_chunk::<{ Ipv4Header::LEN }>() else {
@@ -164,7 +164,7 @@ impl Ipv4Header {
         }
     }
 
-    /// Takes one hop off a TTL that has any left, and updates the checksum (RFC 1624, equation 3).
+    /// Decrements a TTL that is not zero, and updates the checksum (RFC 1624, equation 3).
     #[inline(always)]
     pub fn decrement_ttl(&mut self) {
         let Some(ttl) = self.ttl.checked_sub(1) else { return };
@@ -197,6 +197,6 @@ pub mod ipv4_option {
     pub const STRICT_SOURCE_ROUTE: u8 = 137;
     /// Router alert.
     pub const ROUTER_ALERT: u8 = 148;
-    /// The bit that says that fragments carry the option, too.
+    /// The bit for options that are copied into all fragments.
     pub const COPIED: u8 = 0x80;
 }

@@ -14,11 +14,11 @@ use super::{Header, U16, U32, protocol};
 pub struct Ipv6Header {
     /// Version (4 bits), traffic class (8 bits), flow label (20 bits).
     pub version_class_flow: U32,
-    /// Bytes behind this header.
+    /// Bytes after this header.
     pub payload_len: U16,
-    /// What follows (see [`protocol`]).
+    /// The protocol of the payload (see [`protocol`]).
     pub next_header: u8,
-    /// Hops left.
+    /// Remaining hops.
     pub hop_limit: u8,
     /// The source address, in network order.
     pub src: [u8; 16],
@@ -27,7 +27,7 @@ pub struct Ipv6Header {
 }
 
 impl Ipv6Header {
-    /// The IP version; 6 if this is what it is taken for.
+    /// The IP version; 6 for a valid header.
     #[inline]
     pub fn version(&self) -> u8 {
         (self.version_class_flow.get() >> 28) as u8
@@ -64,7 +64,7 @@ impl Ipv6Header {
         self.dst.into()
     }
 
-    /// Header and payload of the packet at the start of `bytes`, link-layer padding cut off. None unless
+    /// Header and payload of the packet at the start of `bytes`, without link-layer padding. `None` unless
     /// version and payload length are consistent with `bytes`.
     pub fn split(bytes: &[u8]) -> Option<(&Ipv6Header, &[u8])> {
         let (header, rest) = Ipv6Header::view(bytes)?;
@@ -80,9 +80,9 @@ impl Ipv6Header {
     }
 }
 
-/// Walks the extension headers between an IPv6 header and the upper layer. It stops at the first header
-/// that is no extension, at one that is cut off, and behind a fragment header that is not the first
-/// fragment's; [`upper`](Ipv6Extensions::upper) then says where it stands.
+/// Walks the extension headers between an IPv6 header and the upper layer. It stops at the first header that
+/// is not an extension, at one that is truncated, and after a fragment header that does not belong to the
+/// first fragment; [`upper`](Ipv6Extensions::upper) then returns its position.
 #[derive(Clone, Debug)]
 pub struct Ipv6Extensions<'a> {
     next_header: u8,
@@ -95,15 +95,15 @@ pub struct Ipv6Extensions<'a> {
 pub struct Ipv6Extension<'a> {
     /// Its number (see [`protocol`]).
     pub kind: u8,
-    /// Its place in the payload.
+    /// Its offset in the payload.
     pub offset: usize,
     /// All of its bytes.
     pub bytes: &'a [u8],
 }
 
 impl<'a> Ipv6Extensions<'a> {
-    /// Walks to the end: the upper layer's protocol and its offset in the payload. None when an extension
-    /// header is cut off or the upper layer's header is in another fragment.
+    /// Walks to the end: the upper layer's protocol and its offset in the payload. `None` when an extension
+    /// header is truncated or the upper layer's header is in another fragment.
     pub fn upper(mut self) -> Option<(u8, usize)> {
         for extension in self.by_ref() {
             if let Some((fragment, _)) = extension.fragment()
@@ -164,18 +164,18 @@ fn is_extension(next_header: u8) -> bool {
 )]
 #[repr(C)]
 pub struct Ipv6FragmentHeader {
-    /// What follows in the unfragmented packet.
+    /// The protocol of the payload in the unfragmented packet.
     pub next_header: u8,
     /// Reserved.
     pub reserved: u8,
     /// Offset in units of 8 bytes (13 bits), reserved (2 bits), more-fragments bit.
     pub offset_more: U16,
-    /// What the fragments of a packet have in common.
+    /// The same for all fragments of a packet.
     pub id: U32,
 }
 
 impl Ipv6FragmentHeader {
-    /// Where this fragment belongs, in bytes.
+    /// The offset of this fragment, in bytes.
     #[inline]
     pub fn offset(&self) -> usize {
         usize::from(self.offset_more.get() & 0xfff8)

@@ -1,9 +1,9 @@
 //! Protocol headers as views on a packet's bytes.
 //!
-//! A header is a struct of the header's exact layout; [`Header::view`] looks at bytes as that struct, without
-//! copying. Fields of more than a byte are [`U16`], [`U32`]: `get` and `set` convert from and to network
-//! order. A view exists only where the bytes do, so no accessor can panic; whether a length *field* tells the
-//! truth is for the caller to check, with the methods that take one (`Ipv4Header::split`) or by hand.
+//! A header is a struct with the header's exact layout; [`Header::view`] interprets bytes as that struct,
+//! without copying. Fields longer than a byte are [`U16`], [`U32`]: `get` and `set` convert from and to
+//! network order. A view exists only if all its bytes do, so no accessor can panic. The caller must check
+//! that a length *field* is valid, with the methods that use one (`Ipv4Header::split`) or by hand.
 //!
 //! ```
 //! use millrace_core::headers::{EthernetHeader, Header, Ipv4Header, ether_type};
@@ -45,13 +45,13 @@ pub trait Header: FromBytes + IntoBytes + KnownLayout + Immutable + Unaligned + 
     /// Bytes of the header without options.
     const LEN: usize = size_of::<Self>();
 
-    /// The header at the start of `bytes` and what follows it; none when there are fewer bytes.
+    /// The header at the start of `bytes`, and the bytes after it; `None` when there are too few bytes.
     #[inline(always)]
     fn view(bytes: &[u8]) -> Option<(&Self, &[u8])> {
         Self::ref_from_prefix(bytes).ok()
     }
 
-    /// [`view`](Header::view) for writing.
+    /// Like [`view`](Header::view), for writing.
     #[inline(always)]
     fn view_mut(bytes: &mut [u8]) -> Option<(&mut Self, &mut [u8])> {
         Self::mut_from_prefix(bytes).ok()

@@ -1,9 +1,9 @@
-//! The list of options that IPv4 and TCP share the form of: kind, length, value; two kinds of one byte.
+//! Options in the form that IPv4 and TCP share: kind, length, value; two kinds are only one byte long.
 
-/// The options behind a fixed header.
+/// The options after a fixed header.
 ///
-/// Iterating yields each option up to the end mark. One that does not fit in the area ends the iteration,
-/// with its offset as an error.
+/// Iterating yields each option up to the end mark. An option that does not fit in the area ends the
+/// iteration, with its offset as an error.
 #[derive(Clone, Debug)]
 pub struct Options<'a> {
     area: &'a [u8],
@@ -15,15 +15,15 @@ pub struct Options<'a> {
 pub struct HeaderOption<'a> {
     /// Which one (see [`ipv4_option`](super::ipv4_option) and [`tcp_option`](super::tcp_option)).
     pub kind: u8,
-    /// Its place in the option area.
+    /// Its offset in the option area.
     pub offset: usize,
-    /// All of its bytes, kind and length included.
+    /// All of its bytes, including kind and length.
     pub bytes: &'a [u8],
 }
 
 /// The kind that ends the list.
 const END: u8 = 0;
-/// The kind that pads, one byte long as the end mark.
+/// The kind for padding, one byte long like the end mark.
 const NO_OPERATION: u8 = 1;
 
 impl<'a> Options<'a> {

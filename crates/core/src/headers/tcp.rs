@@ -26,18 +26,18 @@ pub struct TcpHeader {
     pub window: U16,
     /// Internet checksum of pseudo-header, header and payload.
     pub checksum: U16,
-    /// Offset behind the urgent data.
+    /// The offset of the end of the urgent data.
     pub urgent: U16,
 }
 
 impl TcpHeader {
-    /// Bytes of the header with options, as its length field says: 0 to 60.
+    /// Length of the header with options in bytes, from its length field: 0 to 60.
     #[inline]
     pub fn header_len(&self) -> usize {
         usize::from(self.data_offset >> 4) * 4
     }
 
-    /// Header, options and payload of the segment that `bytes` is. None when the header length is wrong.
+    /// Header, options and payload of the segment in `bytes`. `None` when the header length is invalid.
     pub fn split(bytes: &[u8]) -> Option<(&TcpHeader, Options<'_>, &[u8])> {
         let (header, _) = TcpHeader::view(bytes)?;
         let (whole, payload) = bytes.split_at_checked(header.header_len())?;
@@ -48,19 +48,19 @@ impl TcpHeader {
 
 /// TCP control bits.
 pub mod tcp_flags {
-    /// The sender has finished.
+    /// The sender sends no more data.
     pub const FIN: u8 = 0x01;
-    /// The connection begins.
+    /// Opens the connection.
     pub const SYN: u8 = 0x02;
-    /// The connection is broken off.
+    /// Resets the connection.
     pub const RST: u8 = 0x04;
-    /// Hand the data over.
+    /// Asks the receiver to pass on the data at once.
     pub const PSH: u8 = 0x08;
-    /// The acknowledgment number counts.
+    /// The acknowledgment number is valid.
     pub const ACK: u8 = 0x10;
-    /// The urgent pointer counts.
+    /// The urgent pointer is valid.
     pub const URG: u8 = 0x20;
-    /// Congestion was seen (RFC 3168).
+    /// Congestion was experienced (RFC 3168).
     pub const ECE: u8 = 0x40;
     /// The congestion window was reduced.
     pub const CWR: u8 = 0x80;

@@ -1,4 +1,4 @@
-//! The views against etherparse, and against any bytes at all.
+//! The views, compared with etherparse and tested with arbitrary bytes.
 
 use etherparse::PacketBuilder;
 use proptest::prelude::*;
@@ -128,7 +128,7 @@ fn arp_has_the_layout_of_the_standard() {
 }
 
 proptest! {
-    /// No bytes make a view panic, and what a split returns lies within what it was given.
+    /// No bytes make a view panic, and the results of a split lie within its input.
     #[test]
     fn any_bytes(bytes in proptest::collection::vec(any::<u8>(), 0..120)) {
         if let Some((header, options, payload)) = Ipv4Header::split(&bytes) {
@@ -156,7 +156,7 @@ proptest! {
         }
     }
 
-    /// Where etherparse accepts an IPv4 header, we read the same.
+    /// Where etherparse accepts an IPv4 header, the view has the same fields.
     #[test]
     fn ipv4_as_etherparse(mut bytes in proptest::collection::vec(any::<u8>(), 20..80), ihl in 4u8..16) {
         bytes[0] = 0x40 | ihl;

@@ -21,7 +21,7 @@ pub struct UdpHeader {
 }
 
 impl UdpHeader {
-    /// Header and payload of the datagram at the start of `bytes`. None when the length field is wrong.
+    /// Header and payload of the datagram at the start of `bytes`. `None` when the length field is invalid.
     pub fn split(bytes: &[u8]) -> Option<(&UdpHeader, &[u8])> {
         let (header, _) = UdpHeader::view(bytes)?;
         let payload = bytes.get(UdpHeader::LEN..usize::from(header.len.get()))?;

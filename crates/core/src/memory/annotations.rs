@@ -1,10 +1,10 @@
 //! Click's annotations: 48 bytes that travel with each packet.
 //!
-//! The places are Click's (`packet_anno.hh`), so that elements which name an annotation by its offset keep
-//! their meaning. Where FastClick moved one, Click's place holds. Several annotations share bytes; which of
-//! them are in use at a time is the configuration's affair, as in Click.
+//! The offsets are Click's (`packet_anno.hh`), so that elements that name an annotation by its offset keep
+//! their meaning. Where FastClick moved one, Click's offset applies. Several annotations share bytes; as in
+//! Click, the configuration must take care which of them it uses at a time.
 //!
-//! Numbers are kept in the machine's byte order, addresses and the VLAN tag in network order.
+//! Numbers are in the machine's byte order, addresses and the VLAN tag in network order.
 
 use std::net::{Ipv4Addr, Ipv6Addr};
 
@@ -13,14 +13,14 @@ use super::packet::Packet;
 use super::view::View;
 use crate::time::Timestamp;
 
-/// A named annotation's place.
+/// The position of a named annotation.
 #[derive(Clone, Copy, PartialEq, Eq, Hash, Debug)]
 pub struct AnnotationInfo {
-    /// The name as a configuration spells it.
+    /// The name in configurations.
     pub name: &'static str,
     /// The first byte.
     pub offset: usize,
-    /// Bytes.
+    /// Length in bytes.
     pub size: usize,
 }
 
@@ -57,12 +57,12 @@ pub const ANNOTATIONS: &[AnnotationInfo] = &[
     info("IPSEC_SA_DATA_REFERENCE", PERFCTR, 8),
 ];
 
-/// Finds an annotation by the name that a configuration gives.
+/// Finds an annotation by its name in a configuration.
 pub fn find(name: &str) -> Option<AnnotationInfo> {
     ANNOTATIONS.iter().copied().find(|annotation| annotation.name == name)
 }
 
-/// Where the address is that a packet goes to next, of either family, in network order.
+/// Where the address of a packet's next hop is, of either family, in network order.
 pub const DST_IP: usize = 0;
 const PAINT: usize = 16;
 const ICMP_PARAMPROB: usize = 17;
@@ -81,8 +81,8 @@ const PERFCTR: usize = 40;
 macro_rules! annotation_methods {
     ($packet:ty) => {
         /// # Annotations by offset
-        /// A read beyond the area yields 0, a write beyond it does nothing; elements check the offsets that they are
-        /// configured with.
+        /// A read beyond the area returns 0, and a write beyond it does nothing; elements check the offsets
+        /// in their configuration.
         impl $packet {
             /// The whole area.
             #[inline(always)]
@@ -172,25 +172,25 @@ macro_rules! annotation_methods {
 
         /// # Annotations by name
         impl $packet {
-            /// Where the packet goes next: the destination or the gateway.
+            /// The packet's next hop: the destination or the gateway.
             #[inline]
             pub fn dst_ip(&self) -> Ipv4Addr {
                 Ipv4Addr::from(self.anno::<4>(DST_IP))
             }
 
-            /// Sets where the packet goes next.
+            /// Sets the packet's next hop.
             #[inline]
             pub fn set_dst_ip(&mut self, address: Ipv4Addr) {
                 self.set_anno(DST_IP, address.octets());
             }
 
-            /// Where the IPv6 packet goes next.
+            /// The IPv6 packet's next hop.
             #[inline]
             pub fn dst_ip6(&self) -> Ipv6Addr {
                 Ipv6Addr::from(self.anno::<16>(DST_IP))
             }
 
-            /// Sets where the IPv6 packet goes next.
+            /// Sets the IPv6 packet's next hop.
             #[inline]
             pub fn set_dst_ip6(&mut self, address: Ipv6Addr) {
                 self.set_anno(DST_IP, address.octets());
@@ -220,13 +220,13 @@ macro_rules! annotation_methods {
                 self.set_anno_u8(ICMP_PARAMPROB, offset);
             }
 
-            /// Whether the source address waits to be filled in by the sending interface.
+            /// Whether the sending interface must fill in the source address.
             #[inline]
             pub fn fix_ip_src(&self) -> bool {
                 self.anno_u8(FIX_IP_SRC) != 0
             }
 
-            /// Sets whether the source address waits to be filled in.
+            /// Sets whether the sending interface must fill in the source address.
             #[inline]
             pub fn set_fix_ip_src(&mut self, fix: bool) {
                 self.set_anno_u8(FIX_IP_SRC, u8::from(fix));
@@ -256,37 +256,37 @@ macro_rules! annotation_methods {
                 self.set_anno_u32(AGGREGATE, aggregate);
             }
 
-            /// An address for which there is no better place.
+            /// An address for any other purpose.
             #[inline]
             pub fn misc_ip(&self) -> Ipv4Addr {
                 Ipv4Addr::from(self.anno::<4>(MISC_IP))
             }
 
-            /// Sets the address for which there is no better place.
+            /// Sets the address for any other purpose.
             #[inline]
             pub fn set_misc_ip(&mut self, address: Ipv4Addr) {
                 self.set_anno(MISC_IP, address.octets());
             }
 
-            /// How many packets this one stands for, beyond itself.
+            /// How many packets this one stands for, in addition to itself.
             #[inline]
             pub fn extra_packets(&self) -> u32 {
                 self.anno_u32(EXTRA_PACKETS)
             }
 
-            /// Sets how many packets this one stands for, beyond itself.
+            /// Sets how many packets this one stands for, in addition to itself.
             #[inline]
             pub fn set_extra_packets(&mut self, packets: u32) {
                 self.set_anno_u32(EXTRA_PACKETS, packets);
             }
 
-            /// How many bytes the packet had on the wire, beyond those captured.
+            /// How many bytes the packet had on the wire, in addition to those captured.
             #[inline]
             pub fn extra_length(&self) -> u32 {
                 self.anno_u32(EXTRA_LENGTH)
             }
 
-            /// Sets how many bytes the packet had on the wire, beyond those captured.
+            /// Sets how many bytes the packet had on the wire, in addition to those captured.
             #[inline]
             pub fn set_extra_length(&mut self, bytes: u32) {
                 self.set_anno_u32(EXTRA_LENGTH, bytes);
@@ -328,13 +328,13 @@ macro_rules! annotation_methods {
                 self.set_anno_u32(SEQUENCE_NUMBER, number);
             }
 
-            /// What a performance counter read when the packet passed.
+            /// The value of a performance counter when the packet passed.
             #[inline]
             pub fn perfctr(&self) -> u64 {
                 self.anno_u64(PERFCTR)
             }
 
-            /// Sets what a performance counter read.
+            /// Sets the value of a performance counter.
             #[inline]
             pub fn set_perfctr(&mut self, count: u64) {
                 self.set_anno_u64(PERFCTR, count);
@@ -347,7 +347,7 @@ annotation_methods!(Packet);
 annotation_methods!(View);
 
 impl Packet {
-    /// Takes over another packet's annotations, timestamp, packet type and device.
+    /// Copies another packet's annotations, timestamp, packet type and device.
     pub fn copy_annotations(&mut self, from: &Packet) {
         *self.annotations_mut() = *from.annotations();
         self.set_timestamp(from.timestamp());

@@ -1,16 +1,16 @@
-//! The arena: the memory that every packet lives in.
+//! The arena: the memory of all packets.
 //!
-//! One mapping for each NUMA node and size class, on huge pages when the system has any to give and on
-//! ordinary pages (with transparent huge pages asked for) when not; [`Arena::report`] says which. A
-//! mapping is divided into slots of equal stride and slots are carved on first need, so that memory
-//! nobody used is never committed.
+//! One mapping for each NUMA node and size class. It uses huge pages if the system has any, and otherwise
+//! ordinary pages, with a request for transparent huge pages; [`Arena::report`] tells which. A mapping is
+//! divided into slots of equal stride. Slots are carved when first needed, so that unused memory is never
+//! committed.
 //!
 //! # Stride
-//! The stride of every class is an **odd** number of cache lines. With a power of two, all descriptors
-//! would share one or two of the 64 sets of a first-level cache and a batch of 32 would already evict
-//! itself; with an odd stride, 64 consecutive descriptors take 64 different sets. The example `slot_stride`
-//! touches three lines of each packet (descriptor lines 0 and 2, first line of the data) of a batch over and
-//! over; on a Sapphire Rapids with 48 KiB of first-level cache, nanoseconds a packet:
+//! The stride of every class is an **odd** number of cache lines. With a power of two, all descriptors would
+//! share one or two of the 64 sets of an L1 cache, and a batch of 32 would already evict itself. With an odd
+//! stride, 64 consecutive descriptors use 64 different sets. The example `slot_stride` repeatedly touches
+//! three lines of each packet of a batch (descriptor lines 0 and 2, first line of the data); on a Sapphire
+//! Rapids with 48 KiB of L1 cache, nanoseconds per packet:
 //!
 //! | stride | 16 packets | 32 | 64 | 256 |
 //! |---|---|---|---|---|
@@ -39,7 +39,7 @@ use mapping::{Mapping, PageKind};
 /// Bytes of a cache line.
 const LINE: usize = 64;
 
-/// Bytes of headroom that a packet gets when nobody says otherwise.
+/// Bytes of headroom that a packet gets by default.
 pub const DEFAULT_HEADROOM: usize = 128;
 
 /// Bytes of a standard slot's buffer.
@@ -48,15 +48,15 @@ pub const STANDARD_ROOM: usize = 39 * LINE - DESCRIPTOR_LEN;
 /// Bytes of a jumbo slot's buffer.
 pub const JUMBO_ROOM: usize = 1_035 * LINE - DESCRIPTOR_LEN;
 
-/// The sizes that slots come in.
+/// The sizes of slots.
 #[derive(Clone, Copy, PartialEq, Eq, Hash, Debug)]
 #[repr(u8)]
 pub enum SlotClass {
     /// A frame of ordinary size.
     Standard,
-    /// Anything up to the largest IP datagram with its link header.
+    /// Anything up to the largest IP datagram with its link-layer header.
     Jumbo,
-    /// A descriptor alone.
+    /// Only a descriptor.
     Shell,
 }
 
@@ -96,7 +96,7 @@ const _: () = {
     assert!(JUMBO_ROOM >= DEFAULT_HEADROOM + 65_536 + 14);
 };
 
-/// How many slots of each class the arena may hold, all NUMA nodes together.
+/// How many slots of each class the arena may hold, for all NUMA nodes together.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct ArenaConfig {
     /// Standard slots.
@@ -105,7 +105,7 @@ pub struct ArenaConfig {
     pub jumbo: usize,
     /// Shells.
     pub shells: usize,
-    /// NUMA nodes to divide them among; none for as many as the machine has.
+    /// NUMA nodes to divide them among; by default all of the machine's.
     pub nodes: Option<usize>,
 }
 
@@ -118,7 +118,7 @@ impl Default for ArenaConfig {
 }
 
 impl From<usize> for ArenaConfig {
-    /// So many standard slots, as many shells, and one jumbo slot for every 64 standard ones (at least 16).
+    /// This many standard slots, as many shells, and one jumbo slot for every 64 standard ones (at least 16).
     fn from(standard: usize) -> Self {
         ArenaConfig { standard, jumbo: (standard / 64).max(16), shells: standard, nodes: None }
     }
@@ -134,16 +134,16 @@ impl ArenaConfig {
     }
 }
 
-/// The arena has given out slots already; its size can no longer be chosen.
+/// The arena has handed out slots already; its size can no longer be chosen.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, thiserror::Error)]
 #[error("the packet arena is in use already; its size must be chosen before the first packet")]
 pub struct ArenaInUse;
 
-/// The process's packet memory. There is one; it comes into being with the first packet.
+/// The process's packet memory. There is one arena; it is created with the first packet.
 #[derive(Debug)]
 pub struct Arena {
     nodes: usize,
-    /// `SlotClass::ALL` for node 0, then for node 1, and so on.
+    /// `SlotClass::ALL` for node 0, then for node 1 and all further nodes.
     pools: Vec<Pool>,
 }
 
@@ -154,7 +154,7 @@ impl Arena {
     /// Chooses the arena's size (a number of standard slots, or an [`ArenaConfig`]).
     ///
     /// # Errors
-    /// [`ArenaInUse`] when a packet was made before.
+    /// [`ArenaInUse`] when a packet was made already.
     pub fn configure(config: impl Into<ArenaConfig>) -> Result<(), ArenaInUse> {
         let mut chosen = CONFIG.lock();
         if ARENA.get().is_some() {
@@ -164,22 +164,22 @@ impl Arena {
         Ok(())
     }
 
-    /// What the arena is made of and where it stands. Makes the arena when there is none yet.
+    /// The arena's layout and current usage. Creates the arena if there is none yet.
     pub fn stats() -> ArenaStats {
         let arena = Arena::get();
         let pools = arena.pools.iter().map(Pool::stats).collect();
         ArenaStats { pools, heap_slots: cache::heap_slots() }
     }
 
-    /// The mapped memory, for whoever registers it with a device or the kernel (AF_XDP, CUDA).
+    /// The mapped memory, for registration with a device or the kernel (AF_XDP, CUDA).
     pub fn regions() -> Vec<Region> {
         Arena::get().pools.iter().filter_map(Pool::region).collect()
     }
 
-    /// Makes the calling thread take its packets from this NUMA node from now on, such as that of its device.
-    /// Without it, a thread takes them from the node that it runs on when it makes its first packet, so pin
-    /// threads before that. When the node has none left, others help out. Packets always go back to the node
-    /// that they came from.
+    /// Makes the calling thread allocate its packets from this NUMA node from now on, for example that of its
+    /// device. Without this call, a thread allocates from the node that it runs on when it makes its first
+    /// packet, so pin threads before that. When the node has no slots left, other nodes provide them. Packets
+    /// always return to the node that they came from.
     pub fn use_node(node: usize) {
         cache::use_node(node);
     }
@@ -224,7 +224,7 @@ impl Arena {
 pub struct Region {
     /// The class of its slots.
     pub class: SlotClass,
-    /// The NUMA node that the memory was asked from.
+    /// The NUMA node that the memory was requested from.
     pub node: usize,
     /// The first byte, aligned to 2 MiB.
     pub base: NonNull<u8>,
@@ -232,22 +232,22 @@ pub struct Region {
     pub len: usize,
     /// Bytes from one slot to the next; the first one starts at `base`.
     pub stride: usize,
-    /// How many slots there are room for.
+    /// The number of slots.
     pub slots: usize,
-    /// Bytes of a page.
+    /// Page size in bytes.
     pub page: usize,
 }
 
 impl Region {
-    /// Where the packet's data starts, in bytes from `base`; none for a packet of another region. For a shared
-    /// packet this is in the slot that holds the bytes, not in that of its descriptor.
+    /// The offset of the packet's data from `base`, in bytes; `None` for a packet of another region. For a
+    /// shared packet the data is in the slot that holds the bytes, not in that of its descriptor.
     pub fn offset_of(&self, packet: &Packet) -> Option<usize> {
         let offset = packet.data().as_ptr().addr().checked_sub(self.base.addr().get())?;
         (offset < self.len).then_some(offset)
     }
 
-    /// The descriptor of the slot that the byte at `offset` belongs to, with which
-    /// [`Packet::from_raw`] makes a packet of what the kernel hands back.
+    /// The descriptor of the slot that contains the byte at `offset`. [`Packet::from_raw`] uses it to make a
+    /// packet from what the kernel hands back.
     pub fn descriptor_at(&self, offset: usize) -> Option<NonNull<Descriptor>> {
         let index = offset / self.stride;
         if index >= self.slots {
@@ -261,19 +261,19 @@ impl Region {
 // SAFETY: a region is a description; its pointer is not followed here.
 unsafe impl Send for Region {}
 
-/// The slots of one class on one node: those nobody uses, and the lock around them that threads take
-/// once for hundreds of slots.
+/// The slots of one class on one node: the free ones, and the lock around them, which threads lock once for
+/// hundreds of slots.
 #[derive(Debug)]
 pub(super) struct Pool {
     class: SlotClass,
     node: usize,
     mapping: Option<Mapping>,
     slots: usize,
-    /// How many slots a thread may keep to itself.
+    /// How many free slots a thread may keep.
     hold: usize,
     shared: Lock<Shared>,
     exhausted: AtomicU64,
-    /// Most slots that were ever out of the pool, those that threads keep for later included.
+    /// The most slots that were ever out of the pool, including those that threads keep for later.
     peak: AtomicUsize,
 }
 
@@ -340,12 +340,12 @@ impl Pool {
         taken
     }
 
-    /// Takes slots back.
+    /// Returns slots to the pool.
     pub(super) fn put(&self, slots: impl Iterator<Item = Slot>) {
         self.shared.lock().free.extend(slots);
     }
 
-    /// Counts a packet that could not be had.
+    /// Counts a packet that could not be allocated.
     #[cold]
     pub(super) fn count_exhausted(&self) {
         self.exhausted.fetch_add(1, Ordering::Relaxed);
@@ -391,40 +391,40 @@ impl Pool {
     }
 }
 
-/// Where one pool stands.
+/// The current usage of one pool.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub struct PoolStats {
     /// The size class.
     pub class: SlotClass,
     /// The NUMA node.
     pub node: usize,
-    /// Slots there can be.
+    /// The number of slots.
     pub slots: usize,
     /// Slots that packets hold. Exact when no thread is at work.
     pub in_use: usize,
-    /// Slots that threads keep for their next packets.
+    /// Free slots that threads keep for their next packets.
     pub cached: usize,
-    /// Most slots ever out of the pool at once, those that threads keep included.
+    /// The most slots out of the pool at once, including those that threads keep.
     pub peak: usize,
-    /// Packets that could not be had because the pool was empty.
+    /// Packets that could not be allocated because the pool was empty.
     pub exhausted: u64,
-    /// Bytes mapped (committed only where used, except on reserved huge pages).
+    /// Bytes mapped (committed only where used, except with reserved huge pages).
     pub bytes: usize,
-    /// The kind of pages; none when the system refused the memory.
+    /// The kind of pages; `None` when the system refused the memory.
     pub pages: Option<PageKind>,
 }
 
-/// Where the arena stands. Its `Display` is the one-line-a-node report that `millrace run` announces.
+/// The current usage of the arena. Its `Display` is the report that `millrace run` prints, one line per node.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub struct ArenaStats {
     /// One entry for each node and class.
     pub pools: Vec<PoolStats>,
-    /// Packets that live on the heap: those too large for any slot, or copied while the arena was empty.
+    /// Packets on the heap: those too large for any slot, or copied while the arena was empty.
     pub heap_slots: usize,
 }
 
 impl ArenaStats {
-    /// All nodes' pools of a class together.
+    /// All nodes' pools of a class combined.
     pub fn class(&self, class: SlotClass) -> PoolStats {
         let empty = PoolStats {
             class,
@@ -450,12 +450,12 @@ impl ArenaStats {
         })
     }
 
-    /// Packets that could not be had, for want of any class.
+    /// Packets that could not be allocated, of all classes.
     pub fn exhausted(&self) -> u64 {
         self.pools.iter().map(|pool| pool.exhausted).sum()
     }
 
-    /// Slots that packets hold, buffers only.
+    /// Slots with buffers that packets hold.
     pub fn in_use(&self) -> usize {
         let buffers = self.pools.iter().filter(|pool| pool.class != SlotClass::Shell);
         buffers.map(|pool| pool.in_use).sum::<usize>() + self.heap_slots

@@ -11,17 +11,17 @@ use super::packet::Packet;
 
 /// Up to [`Batch::CAPACITY`] packets in order.
 ///
-/// The array lies on the heap and never grows, so a batch is made once and reused; swapping two batches
-/// swaps two pointers. It dereferences to a slice of packets. Clearing or dropping it frees all packets
-/// with one call.
+/// The array is on the heap and never grows, so a batch is made once and reused; swapping two batches swaps
+/// two pointers. It dereferences to a slice of packets. Clearing or dropping it frees all packets with one
+/// call.
 ///
 /// # Loops
 /// [`for_each`](Batch::for_each), [`map_filter`](Batch::map_filter) and [`classify`](Batch::classify) are the
-/// library's loops over packets: they ask for the descriptors of the packets
-/// [`LOOK_AHEAD`](Batch::LOOK_AHEAD) places ahead while one is worked on. The `_ahead` forms choose how far.
-/// On packets that are in no near cache, with some 200 instructions of work for each, 4 places ahead make the
-/// loop 1.8 times as fast as none (2 and 8 do as well), and 3.8 times when
-/// [`prefetch_data`](Batch::prefetch_data) went before; on packets that are, the fetching costs 4 instructions.
+/// library's loops over packets. While they work on one packet, they prefetch the descriptors of the packets
+/// [`LOOK_AHEAD`](Batch::LOOK_AHEAD) places ahead. The `_ahead` forms choose how far. For packets outside the
+/// near caches, with about 200 instructions of work for each, 4 places ahead make the loop 1.8 times as fast
+/// as none (2 and 8 are as good), and 3.8 times as fast after a call of
+/// [`prefetch_data`](Batch::prefetch_data). For packets in the cache, prefetching costs 4 instructions.
 pub struct Batch {
     slots: Box<Array>,
     len: usize,
@@ -33,10 +33,10 @@ type Array = [MaybeUninit<Packet>; Batch::CAPACITY];
 pub type Ports = [u16; Batch::CAPACITY];
 
 impl Batch {
-    /// Most packets in a batch.
+    /// The maximum number of packets in a batch.
     pub const CAPACITY: usize = 256;
 
-    /// How many packets ahead of the one at hand the loops fetch.
+    /// How many packets ahead of the current one the loops prefetch.
     pub const LOOK_AHEAD: usize = 4;
 
     /// An empty batch.
@@ -44,25 +44,25 @@ impl Batch {
         Batch { slots: Box::new([const { MaybeUninit::uninit() }; Batch::CAPACITY]), len: 0 }
     }
 
-    /// Packets in the batch.
+    /// The number of packets in the batch.
     #[inline(always)]
     pub fn len(&self) -> usize {
         self.len
     }
 
-    /// Whether there are none.
+    /// Whether the batch is empty.
     #[inline(always)]
     pub fn is_empty(&self) -> bool {
         self.len == 0
     }
 
-    /// Whether there is no room for another.
+    /// Whether the batch is full.
     #[inline(always)]
     pub fn is_full(&self) -> bool {
         self.len == Batch::CAPACITY
     }
 
-    /// How many packets there is room for.
+    /// The number of packets that still fit.
     #[inline(always)]
     pub fn room(&self) -> usize {
         Batch::CAPACITY - self.len
@@ -84,7 +84,7 @@ impl Batch {
         }
     }
 
-    /// Takes the last packet.
+    /// Removes and returns the last packet.
     #[inline]
     pub fn pop(&mut self) -> Option<Packet> {
         self.len = self.len.checked_sub(1)?;
@@ -92,8 +92,8 @@ impl Batch {
         Some(unsafe { self.slots.get(self.len)?.assume_init_read() })
     }
 
-    /// Adds `count` new packets to receive up to `capacity` bytes into, as [`Packet::for_receive`] makes them,
-    /// or as many as there are room and memory for. Returns how many.
+    /// Adds `count` new packets with room to receive up to `capacity` bytes, made like
+    /// [`Packet::for_receive`], or as many as there is room and memory for. Returns their number.
     pub fn allocate(&mut self, count: usize, capacity: usize) -> usize {
         let count = count.min(self.room());
         if capacity > STANDARD_ROOM - DEFAULT_HEADROOM {
@@ -124,7 +124,7 @@ impl Batch {
     }
 
     /// Moves packets from the front of another batch to the end of this one, as many as there is room for.
-    /// Returns how many.
+    /// Returns their number.
     pub fn append(&mut self, other: &mut Batch) -> usize {
         let count = other.len.min(self.room());
         other.drain_front(count).move_to(self)
@@ -136,7 +136,7 @@ impl Batch {
         self.truncate(0);
     }
 
-    /// Frees the packets behind the first `len`, with one call.
+    /// Frees all packets after the first `len`, with one call.
     #[inline]
     pub fn truncate(&mut self, len: usize) {
         if len < self.len {
@@ -147,20 +147,20 @@ impl Batch {
         }
     }
 
-    /// Takes all packets, in order. What the iterator does not yield is freed with it.
+    /// Removes all packets, in order. Packets that the iterator does not yield are freed with it.
     #[inline]
     pub fn drain(&mut self) -> Drain<'_> {
         self.drain_run(0..self.len)
     }
 
-    /// Takes the first `count` packets, in order; the others move to the front.
+    /// Removes the first `count` packets, in order; the others move to the front.
     #[inline]
     pub fn drain_front(&mut self, count: usize) -> Drain<'_> {
         self.drain_run(0..count)
     }
 
-    /// Takes a run of packets from the middle, in order; those behind it close up. A run beyond the end is
-    /// cut.
+    /// Removes a run of packets from the middle, in order; those behind it close the gap. A run beyond the
+    /// end is truncated.
     #[inline]
     pub fn drain_run(&mut self, run: Range<usize>) -> Drain<'_> {
         let end = run.end.min(self.len);
@@ -177,7 +177,7 @@ impl Batch {
         self.for_each_ahead::<{ Batch::LOOK_AHEAD }>(f);
     }
 
-    /// [`for_each`](Batch::for_each) with a look-ahead of one's own; 0 fetches nothing.
+    /// Like [`for_each`](Batch::for_each) with your own look-ahead; 0 prefetches nothing.
     #[inline(always)]
     pub fn for_each_ahead<const AHEAD: usize>(&mut self, mut f: impl FnMut(&mut Packet)) {
         // Kept here, so that the compiler need not read them again after each call.
@@ -197,20 +197,20 @@ impl Batch {
         }
     }
 
-    /// Asks for the first line of every packet's data, in one pass. For whoever receives packets that the
-    /// processor has not seen yet; the descriptors should be at hand.
+    /// Prefetches the first line of every packet's data, in one pass. For code that receives packets that are
+    /// not yet in the processor's cache; the descriptors should be.
     #[inline]
     pub fn prefetch_data(&self) {
         self.iter().for_each(|packet| prefetch(packet.data().as_ptr()));
     }
 
-    /// Replaces every packet by what `f` makes of it, in order, and drops it where that is nothing.
+    /// Replaces every packet with the result of `f`, in order; drops it where that is `None`.
     #[inline(always)]
     pub fn map_filter(&mut self, f: impl FnMut(Packet) -> Option<Packet>) {
         self.map_filter_ahead::<{ Batch::LOOK_AHEAD }>(f);
     }
 
-    /// [`map_filter`](Batch::map_filter) with a look-ahead of one's own; 0 fetches nothing.
+    /// Like [`map_filter`](Batch::map_filter) with your own look-ahead; 0 prefetches nothing.
     #[inline(always)]
     pub fn map_filter_ahead<const AHEAD: usize>(
         &mut self,
@@ -230,7 +230,7 @@ impl Batch {
         }
     }
 
-    /// Adds packets at the end, as many as there is room for; the others are not asked for.
+    /// Adds packets at the end, as many as there is room for; does not ask for more.
     #[inline(always)]
     pub(crate) fn fill(&mut self, packets: impl Iterator<Item = Packet>) {
         let mut len = self.len;
@@ -242,19 +242,19 @@ impl Batch {
         self.len = len;
     }
 
-    /// Keeps the packets for which `f` says true, in order, and frees the others.
+    /// Keeps the packets for which `f` returns true, in order, and frees the others.
     #[inline]
     pub fn retain_mut(&mut self, mut f: impl FnMut(&mut Packet) -> bool) {
         self.map_filter(|mut packet| f(&mut packet).then_some(packet));
     }
 
-    /// Writes for each packet, in order, what `f` says to `ports`: the first pass of routing a batch.
+    /// Writes the result of `f` for each packet to `ports`, in order: the first pass of routing a batch.
     #[inline(always)]
     pub fn classify(&mut self, ports: &mut Ports, f: impl FnMut(&mut Packet) -> u16) {
         self.classify_ahead::<{ Batch::LOOK_AHEAD }>(ports, f);
     }
 
-    /// [`classify`](Batch::classify) with a look-ahead of one's own; 0 fetches nothing.
+    /// Like [`classify`](Batch::classify) with your own look-ahead; 0 prefetches nothing.
     #[inline(always)]
     pub fn classify_ahead<const AHEAD: usize>(
         &mut self,
@@ -270,8 +270,8 @@ impl Batch {
         });
     }
 
-    /// Takes all packets in runs of equal output: the second pass of routing a batch. The sink gets each run
-    /// with its output, in order; what it leaves in the run is freed.
+    /// Removes all packets in runs with the same output: the second pass of routing a batch. The sink gets
+    /// each run with its output, in order; packets that it leaves in the run are freed.
     #[inline]
     pub fn distribute(&mut self, ports: &[u16], mut sink: impl FnMut(u16, &mut Drain<'_>)) {
         let mut run = self.drain();
@@ -285,13 +285,13 @@ impl Batch {
         }
     }
 
-    /// The entries behind the packets.
+    /// The entries after the packets.
     #[inline(always)]
     pub(super) fn free_entries(&mut self) -> &mut [MaybeUninit<Packet>] {
         self.slots.get_mut(self.len..).unwrap_or_default()
     }
 
-    /// Takes the first `count` free entries in.
+    /// Counts the first `count` free entries as packets.
     ///
     /// # Safety
     /// They have been written.
@@ -301,7 +301,7 @@ impl Batch {
         self.len += count;
     }
 
-    /// Forgets the first `count` packets, which there are; the others move to the front.
+    /// Forgets the first `count` packets, which must exist; the others move to the front.
     #[inline(always)]
     pub(crate) fn forget_front(&mut self, count: usize) {
         let rest = count..self.len;
@@ -322,10 +322,10 @@ impl Batch {
         cache::release_all(unsafe { &*(std::ptr::from_ref(slots) as *const [Slot]) });
     }
 
-    /// Moves entries to another place of the array.
+    /// Moves entries to another position in the array.
     ///
     /// # Safety
-    /// Both ranges lie within the array; what was moved is used in one of the places only.
+    /// Both ranges are inside the array; moved entries are used only in one of the positions.
     #[inline(always)]
     unsafe fn shift(&mut self, from: Range<usize>, to: usize) {
         let base = self.slots.as_mut_ptr();
@@ -388,21 +388,22 @@ impl fmt::Debug for Batch {
     }
 }
 
-/// Packets on their way out of a batch, in order. Those not taken are freed with it.
+/// Packets on their way out of a batch, in order. Those that are not taken are freed with it.
 #[derive(Debug)]
 pub struct Drain<'a> {
     batch: &'a mut Batch,
-    /// Where the hole begins that closes in the end.
+    /// The start of the gap that closes at the end.
     start: usize,
     next: usize,
     end: usize,
-    /// What lies behind and moves up; everything from `next` to here is initialised and not the batch's.
+    /// The packets behind, which move up. Everything from `next` to here is initialised and not part of the
+    /// batch.
     tail: Range<usize>,
 }
 
 impl Drain<'_> {
-    /// Moves packets to the end of another batch, as many as there is room for, as one block. Returns how
-    /// many.
+    /// Moves packets to the end of another batch, as many as there is room for, as one block. Returns their
+    /// number.
     #[inline]
     pub fn move_to(&mut self, to: &mut Batch) -> usize {
         let count = self.len().min(to.room());
@@ -428,7 +429,7 @@ impl Drain<'_> {
         count
     }
 
-    /// The packets that are still to come.
+    /// The packets that are still left.
     #[inline]
     pub fn as_mut_slice(&mut self) -> &mut [Packet] {
         let base = self.batch.slots.as_mut_ptr();
@@ -436,7 +437,7 @@ impl Drain<'_> {
         unsafe { std::slice::from_raw_parts_mut(base.add(self.next).cast(), self.end - self.next) }
     }
 
-    /// Frees the packets that are still to come, with one call.
+    /// Frees the packets that are still left, with one call.
     #[inline]
     pub fn free_rest(&mut self) {
         if self.next == self.end {
@@ -485,8 +486,8 @@ impl Drop for Drain<'_> {
     }
 }
 
-/// The state of `map_filter`: packets below `kept` passed, those from `read` on are to come. Dropping it,
-/// also when the caller's function panics, closes the gap.
+/// The state of `map_filter`: packets below `kept` were kept, those from `read` on are still to come.
+/// Dropping it closes the gap, also when the caller's function panics.
 struct Sieve<'a> {
     batch: &'a mut Batch,
     read: usize,

@@ -1,9 +1,9 @@
-//! Each thread's own free slots: what makes a packet cost a few instructions.
+//! Each thread's own free slots, which make a packet cost only a few instructions.
 //!
-//! A thread keeps up to [`MAGAZINE`] slots of each class in a stack. Taking a packet pops, giving one
-//! back pushes; only an empty or a full stack goes to the pool, for half a stack at a time. The most
-//! recently freed slot is the next one used, so its lines are still in the cache. When a thread ends, its
-//! slots go back to the pools.
+//! A thread keeps up to [`MAGAZINE`] free slots of each class in a stack. Allocating a packet pops, freeing
+//! one pushes. Only an empty or a full stack goes to the pool, for half a stack at a time. The most recently
+//! freed slot is the next one used, so its lines are still in the cache. When a thread ends, its slots return
+//! to the pools.
 
 use std::alloc::{Layout, alloc_zeroed, dealloc};
 use std::cell::{Cell, RefCell, UnsafeCell};
@@ -18,13 +18,13 @@ use super::descriptor::{DESCRIPTOR_LEN, Descriptor, FLAG_EXTERNAL, LetGo, Slot};
 use super::{numa, plain};
 use crate::Lock;
 
-/// Most slots of one class that a thread keeps.
+/// The maximum number of slots of one class that a thread keeps.
 pub(super) const MAGAZINE: usize = 512;
 
-/// Most slots of one class of another node that a thread keeps before it sends them home.
+/// The maximum number of slots of one class of another node that a thread keeps before it returns them.
 const FOREIGN: usize = 64;
 
-/// Takes a slot of a class. None, counted, when the arena has none left.
+/// Allocates a slot of a class. `None`, counted, when the arena has none left.
 #[inline]
 pub(super) fn take(class: SlotClass) -> Option<Slot> {
     if let Some(cache) = current()
@@ -35,13 +35,13 @@ pub(super) fn take(class: SlotClass) -> Option<Slot> {
     take_slowly(class)
 }
 
-/// Takes a standard slot if the thread has one at hand.
+/// Allocates a standard slot if the thread has a free one.
 #[inline(always)]
 pub(super) fn take_at_hand() -> Option<Slot> {
     at_hand()?.standard.pop()
 }
 
-/// Takes a standard slot of a node, however far away. None, counted, when it has none left.
+/// Allocates a standard slot of a node, however far away. `None`, counted, when it has none left.
 pub(super) fn take_of_node(node: usize) -> Option<Slot> {
     let node = Arena::get().known_node(node);
     let pool = Arena::get().pool(node, SlotClass::Standard)?;
@@ -65,7 +65,7 @@ pub(super) fn take_of_node(node: usize) -> Option<Slot> {
     slot
 }
 
-/// Gives back a slot that nobody looks at any more.
+/// Frees a slot that nothing uses any more.
 #[inline]
 pub(super) fn give_back(slot: Slot) {
     if let Some(cache) = current() {
@@ -78,8 +78,8 @@ pub(super) fn give_back(slot: Slot) {
     give_back_slowly(slot);
 }
 
-/// Takes up to as many standard slots as `to` has room for; returns how many. The rest, counted, could not
-/// be had.
+/// Allocates as many standard slots as `to` has room for; returns their number. Counts those that could not
+/// be allocated.
 pub(super) fn take_standard(to: &mut [MaybeUninit<Slot>]) -> usize {
     let mut taken = 0;
     while let Some(rest) = to.get_mut(taken..).filter(|rest| !rest.is_empty()) {
@@ -97,7 +97,7 @@ pub(super) fn take_standard(to: &mut [MaybeUninit<Slot>]) -> usize {
     taken
 }
 
-/// Releases many packets' slots, as [`release`] for each, in runs.
+/// Releases many packets' slots, like [`release`] for each, in runs.
 #[inline]
 pub(super) fn release_all(slots: &[Slot]) {
     let mut rest = slots;
@@ -112,7 +112,7 @@ pub(super) fn release_all(slots: &[Slot]) {
     }
 }
 
-/// Gives back the run of a foreign pool's slots that the slots begin with; returns the others.
+/// Returns the leading run of slots from a foreign pool to that pool; returns the other slots.
 #[inline]
 fn release_external(slots: &[Slot]) -> &[Slot] {
     let is_external = |slot: &&Slot| slot.flags() & FLAG_EXTERNAL != 0 && slot.is_sole();
@@ -125,7 +125,7 @@ fn release_external(slots: &[Slot]) -> &[Slot] {
     others
 }
 
-/// A packet is gone: its slot goes back unless others look at its buffer.
+/// A packet is freed: its slot is freed too, unless other packets use its buffer.
 #[inline(always)]
 pub(super) fn release(slot: Slot) {
     // All that is rare is in one call at the very end, so that this stays a leaf of a dozen instructions.
@@ -151,7 +151,7 @@ fn release_slowly(slot: Slot) {
     }
 }
 
-/// Gives back what is no longer needed after a packet in `slot` let go of its buffer.
+/// Frees what is no longer needed after a packet in `slot` released its buffer.
 #[inline(always)]
 pub(super) fn clear_away(slot: Slot, owner: Slot, left: LetGo) {
     match left {
@@ -218,15 +218,15 @@ fn give_back_slowly(slot: Slot) {
 
 static EXTERNAL: OnceLock<fn(&[NonNull<Descriptor>])> = OnceLock::new();
 
-/// Names the function that takes back slots of a foreign pool (DPDK's mempools), each of which nobody looks at
-/// any more. The first call counts; false says that there was one before.
+/// Registers the function that frees slots of a foreign pool (DPDK's mempools) that nothing uses any more.
+/// Only the first call counts; false means that there was one before.
 pub fn register_external_release(free: fn(&[NonNull<Descriptor>])) -> bool {
     EXTERNAL.set(free).is_ok()
 }
 
 static HEAP_SLOTS: AtomicUsize = AtomicUsize::new(0);
 
-/// Packets that live on the heap now.
+/// Packets on the heap now.
 pub(super) fn heap_slots() -> usize {
     HEAP_SLOTS.load(Ordering::Relaxed)
 }
@@ -235,8 +235,8 @@ fn heap_layout(room: usize) -> Option<Layout> {
     Layout::from_size_align(room.checked_add(DESCRIPTOR_LEN)?, 64).ok()
 }
 
-/// A slot on the heap, for packets that no class holds and for copies that must not fail. None only for
-/// sizes that no packet can have; running out of memory ends the process as everywhere in Rust.
+/// A slot on the heap, for packets that no class can hold and for copies that must not fail. `None` only for
+/// sizes that no packet can have; running out of memory ends the process, as everywhere in Rust.
 #[cold]
 pub(super) fn take_heap(room: usize) -> Option<Slot> {
     let capacity = u32::try_from(room).ok().filter(|capacity| *capacity > 0)?;
@@ -259,12 +259,12 @@ fn free_heap(slot: Slot) {
     }
 }
 
-/// One class's stack of free slots. Only its thread changes it; others may read the length.
+/// One class's stack of free slots. Only its thread changes it; other threads may read the length.
 #[derive(Debug)]
 struct Magazine {
     len: AtomicUsize,
     pool: *const Pool,
-    /// As many slots as it may hold, [`MAGAZINE`] or fewer.
+    /// The maximum number of slots, [`MAGAZINE`] or fewer.
     hold: usize,
     slots: [UnsafeCell<MaybeUninit<Slot>>; MAGAZINE],
 }
@@ -320,7 +320,8 @@ impl Magazine {
         true
     }
 
-    /// Moves slots from the top of the stack, as many as there are and `to` has room for. Returns how many.
+    /// Moves slots from the top of the stack, as many as there are and `to` has room for. Returns their
+    /// number.
     #[inline]
     fn pop_run(&self, to: &mut [MaybeUninit<Slot>]) -> usize {
         let len = self.len.load(Ordering::Relaxed);
@@ -335,8 +336,8 @@ impl Magazine {
         count
     }
 
-    /// Pushes slots up to the first that others look at or that belongs elsewhere, or until the stack is
-    /// full. Returns how many.
+    /// Pushes slots up to the first that is shared or that belongs to another pool, or until the stack is
+    /// full. Returns their number.
     #[inline]
     fn push_run(&self, slots: &[Slot]) -> usize {
         let len = self.len.load(Ordering::Relaxed);
@@ -356,7 +357,7 @@ impl Magazine {
         count
     }
 
-    /// Makes room by handing the older half to the pool.
+    /// Makes room by returning the older half to the pool.
     #[cold]
     fn spill(&self) {
         let bulk = self.bulk();
@@ -388,14 +389,14 @@ impl Magazine {
     }
 }
 
-/// What a thread keeps.
+/// A thread's free slots.
 #[derive(Debug)]
 #[repr(align(128))]
 struct ThreadCache {
     standard: Magazine,
     jumbo: Magazine,
     shell: Magazine,
-    /// For slots of other nodes on their way home; taken from only by who asks for that node.
+    /// For slots of other nodes on their way back; only allocations for that node take from it.
     foreign: Box<[Magazine]>,
     node: usize,
     copies: [AtomicU64; CopyCause::ALL.len()],
@@ -447,7 +448,7 @@ impl ThreadCache {
     }
 }
 
-/// All living threads' caches, and the counts of those that ended.
+/// The caches of all living threads, and the counts of those that ended.
 struct Threads {
     caches: Vec<Arc<ThreadCache>>,
     copies_of_ended: Option<Copies>,
@@ -456,9 +457,9 @@ struct Threads {
 static THREADS: Lock<Threads> = Lock::new(Threads { caches: Vec::new(), copies_of_ended: None });
 
 thread_local! {
-    /// The fast way to this thread's cache: no destructor, so no check on access.
+    /// Fast access to this thread's cache: no destructor, so no check on access.
     static CURRENT: Cell<*const ThreadCache> = const { Cell::new(null()) };
-    /// The node that the thread was told to take its packets from.
+    /// The node that the thread was set to allocate its packets from.
     static NODE: Cell<Option<usize>> = const { Cell::new(None) };
     /// Owns the cache and empties it when the thread ends.
     static KEEPER: Keeper = const { Keeper(RefCell::new(None)) };
@@ -466,7 +467,7 @@ thread_local! {
 
 struct Keeper(RefCell<Option<Arc<ThreadCache>>>);
 
-/// This thread's cache if it has one already.
+/// This thread's cache, if it has one already.
 #[inline(always)]
 fn at_hand<'a>() -> Option<&'a ThreadCache> {
     // SAFETY: not null between `attach` and the keeper's end only, and the keeper owns the cache meanwhile.
@@ -474,7 +475,7 @@ fn at_hand<'a>() -> Option<&'a ThreadCache> {
     unsafe { CURRENT.get().as_ref() }
 }
 
-/// This thread's cache; none once the thread has begun to end.
+/// This thread's cache; `None` once the thread has begun to end.
 #[inline(always)]
 fn current<'a>() -> Option<&'a ThreadCache> {
     at_hand().or_else(attach)
@@ -494,7 +495,7 @@ fn attach<'a>() -> Option<&'a ThreadCache> {
     unsafe { cache.ok()?.as_ref() }
 }
 
-/// From now on this thread takes its packets from a node; what it keeps goes back first.
+/// Makes this thread allocate its packets from a node; the slots that it keeps are returned first.
 pub(super) fn use_node(node: usize) {
     NODE.set(Some(node));
     // A thread that is ending has no cache to replace.

@@ -1,4 +1,4 @@
-//! Copies of packet data, counted by cause: zero copy is a claim that can be checked.
+//! Copies of packet data, counted by cause, so that zero copy can be verified.
 
 use super::cache;
 
@@ -8,15 +8,15 @@ use super::cache;
 pub enum CopyCause {
     /// A shared packet was about to be written.
     Unshare,
-    /// Bytes were prepended and there was no room for them in front.
+    /// Bytes were prepended and there was no headroom for them.
     Headroom,
-    /// Bytes were appended and there was no room for them behind.
+    /// Bytes were appended and there was no tailroom for them.
     Tailroom,
-    /// A device handed out bytes that are not ours to keep.
+    /// A device provides bytes that the program cannot keep.
     Receive,
-    /// A device takes only bytes of its own.
+    /// A device accepts only bytes in its own memory.
     Transmit,
-    /// A packet was duplicated: a full copy was asked for, or its buffer was shared too often.
+    /// A packet was duplicated: a full copy was requested, or its buffer was shared too often.
     Clone,
     /// An element builds one packet from another (fragments, replies).
     Element,
@@ -60,7 +60,7 @@ pub fn count_many(cause: CopyCause, packets: u64) {
     cache::count_copies(cause, packets);
 }
 
-/// Packets copied since the process began, all threads together.
+/// Packets copied since the process began, for all threads together.
 #[derive(Clone, Copy, PartialEq, Eq, Default, Debug)]
 pub struct Copies([u64; CopyCause::ALL.len()]);
 
@@ -81,12 +81,12 @@ impl Copies {
         self.0.iter().sum()
     }
 
-    /// Causes and counts.
+    /// The causes with their counts.
     pub fn iter(&self) -> impl Iterator<Item = (CopyCause, u64)> + '_ {
         CopyCause::ALL.into_iter().map(|cause| (cause, self.get(cause)))
     }
 
-    /// What was copied between `earlier` and this.
+    /// The copies made between `earlier` and this.
     pub fn since(&self, earlier: &Copies) -> Copies {
         let mut difference = Copies::default();
         for (cause, count) in self.iter() {
@@ -96,7 +96,7 @@ impl Copies {
     }
 }
 
-/// Reads all threads' counters; no thread waits for it.
+/// Reads all threads' counters. No thread waits for it.
 pub fn snapshot() -> Copies {
     cache::copies()
 }

@@ -1,9 +1,9 @@
 //! The packet descriptor: 192 bytes in front of every packet buffer.
 //!
-//! Lines 0 and 1 are laid out as `struct rte_mbuf` of DPDK 22.11 on x86-64 (`rte_mbuf_core.h`), so that
-//! an mbuf whose pool has 64 bytes of private area *is* a packet and needs no conversion. Line 2, the
-//! private area, is ours: annotations, timestamp, header offsets and flags. The fast path touches line 0
-//! and line 2; line 1 is read by the kernel-bypass drivers and for shared or large packets only.
+//! Lines 0 and 1 have the layout of `struct rte_mbuf` in DPDK 22.11 on x86-64 (`rte_mbuf_core.h`), so that an
+//! mbuf whose pool has 64 bytes of private area *is* a packet and needs no conversion. Line 2, the private
+//! area, is ours: annotations, timestamp, header offsets and flags. The fast path touches lines 0 and 2. Only
+//! the kernel-bypass drivers and shared or large packets use line 1.
 
 use std::mem::{offset_of, size_of};
 use std::ptr::NonNull;
@@ -11,39 +11,39 @@ use std::sync::atomic::{AtomicU16, Ordering};
 
 use super::arena::Pool;
 
-/// Bytes of a descriptor; the buffer that belongs to it follows at once.
+/// Bytes of a descriptor; its buffer follows directly.
 pub(crate) const DESCRIPTOR_LEN: usize = 192;
 
 /// Bytes of the annotation area.
 pub const ANNOTATION_LEN: usize = 48;
 
-/// A header offset that says "not set".
+/// A header offset that means "not set".
 pub(super) const NO_HEADER: u16 = u16::MAX;
 
-/// A device number that says "none" (DPDK's `RTE_MBUF_PORT_INVALID`).
+/// A device number that means "none" (DPDK's `RTE_MBUF_PORT_INVALID`).
 pub(super) const NO_DEVICE: u16 = u16::MAX;
 
-/// `buf_len` of a buffer that may be longer than 16 bits can say; `capacity` holds the truth.
+/// `buf_len` of a buffer whose length may not fit in 16 bits; `capacity` has the actual length.
 pub(super) const LARGE: u16 = u16::MAX;
 
 /// The reference count of a shell: a descriptor without a buffer of its own.
 const SHELL: u16 = 0x8000;
 
-/// The bits of a reference count that count.
+/// The count bits of a reference count.
 const COUNT: u16 = 0x01ff;
 
-/// The bits that name the thread which alone changes the count, plainly; 0 when every holder may, with
-/// atomic instructions.
+/// The bits for the thread that alone changes the count, without atomic instructions; 0 when every holder may
+/// change it, with atomic instructions.
 const TAG: u16 = 0x7e00;
 
-/// How many tags there are.
+/// The number of tags.
 pub(super) const TAGS: usize = (TAG / TAG_STEP) as usize;
 
 /// From one tag to the next.
 const TAG_STEP: u16 = COUNT + 1;
 
-/// How often one buffer may be shared before `share` copies instead. The rest of the bits leaves room for
-/// all threads to see one share fewer at the same time.
+/// How often one buffer may be shared before `share` copies instead. The remaining range leaves room for all
+/// threads to see one share fewer at the same time.
 pub(super) const MAX_SHARES: u16 = 0x0180;
 
 /// Low bits of `flags`: the packet type.
@@ -51,15 +51,15 @@ pub(super) const FLAG_TYPE_MASK: u16 = 0x7;
 /// The slot belongs to a pool that is not ours (a DPDK mempool).
 pub(super) const FLAG_EXTERNAL: u16 = 0x8;
 
-/// `ol_flags` bit that says that `rss` holds a hash computed by the device (`RTE_MBUF_F_RX_RSS_HASH`).
+/// `ol_flags` bit that means that `rss` has a hash computed by the device (`RTE_MBUF_F_RX_RSS_HASH`).
 pub(super) const OL_RSS_HASH: u64 = 1 << 1;
 
-/// `ol_flags` bits of an mbuf that looks at another mbuf's buffer (`RTE_MBUF_F_INDIRECT`) or at memory outside
-/// of its pool (`RTE_MBUF_F_EXTERNAL`).
+/// `ol_flags` bits of an mbuf that uses another mbuf's buffer (`RTE_MBUF_F_INDIRECT`) or memory outside of
+/// its pool (`RTE_MBUF_F_EXTERNAL`).
 const OL_INDIRECT: u64 = 1 << 62;
 const OL_EXTERNAL: u64 = 1 << 61;
 
-/// One packet's bookkeeping. Fields of lines 0 and 1 carry DPDK's names.
+/// One packet's metadata. Fields of lines 0 and 1 have DPDK's names.
 #[repr(C, align(64))]
 pub struct Descriptor {
     buf_addr: *mut u8,
@@ -81,11 +81,11 @@ pub struct Descriptor {
 
     next: *mut Descriptor,
     tx_offload: u64,
-    /// A shell keeps here whose buffer it looks at (DPDK: shared data of an external buffer).
+    /// In a shell, the owner of the buffer that it uses (DPDK: shared data of an external buffer).
     owner: *mut Descriptor,
     priv_size: u16,
     timesync: u16,
-    /// Bytes of the buffer, for slots of our own (DPDK: first word of the dynamic fields).
+    /// Bytes of the buffer, for our own slots (DPDK: first word of the dynamic fields).
     capacity: u32,
     dynfield: [u32; 8],
 
@@ -143,7 +143,7 @@ struct Lengths {
     vlan_tci: u16,
 }
 
-/// What drivers find as the length of a segment; a longer one no driver takes.
+/// The length of a segment as drivers see it; no driver accepts a longer one.
 #[inline(always)]
 fn data_len(len: u32) -> u16 {
     len.min(u16::MAX.into()) as u16
@@ -159,11 +159,11 @@ struct Private {
     flags: u16,
 }
 
-/// Bytes in front of the data that a driver leaves (`RTE_PKTMBUF_HEADROOM`).
+/// Bytes in front of the data that a driver leaves free (`RTE_PKTMBUF_HEADROOM`).
 const HEADROOM: u16 = 128;
 
 impl Private {
-    /// The last word of a received mbuf's line 2, on machines whose bytes count from the lowest.
+    /// The last word of a received mbuf's line 2, on little-endian machines.
     const PLAIN_HEADERS: u64 = NO_HEADER as u64
         | (HEADROOM as u64) << 16
         | (NO_HEADER as u64) << 32
@@ -188,23 +188,23 @@ const _: () = {
     assert!(offset_of!(Descriptor, ol_flags) + 32 == offset_of!(Descriptor, pool));
 };
 
-/// What became of a count that a packet let go of.
+/// The result of releasing a reference.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(super) enum LetGo {
-    /// Others hold the buffer.
+    /// Other packets hold the buffer.
     Shared,
-    /// Nobody holds it any more.
+    /// No packet holds it any more.
     Last,
-    /// Nothing: the thread with this tag alone may count.
+    /// Nothing was done: only the thread with this tag may change the count.
     Elsewhere(u16),
 }
 
 /// A pointer to a live descriptor.
 ///
 /// Invariant of the module: a `Slot` exists only for memory that [`Slot::carve`] initialised (or that a
-/// driver handed over as an mbuf) and that is never unmapped while the process runs, or is a heap slot
-/// that its one holder has not freed. Whoever holds the slot (a `Packet`, a free list) alone writes its
-/// plain fields; the reference count alone is touched by several threads.
+/// driver handed over as an mbuf) and that is never unmapped while the process runs, or is a heap slot that
+/// its only holder has not freed. Only the holder of the slot (a `Packet`, a free list) writes its plain
+/// fields; only the reference count is touched by several threads.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 #[repr(transparent)]
 pub(crate) struct Slot(NonNull<Descriptor>);
@@ -243,8 +243,9 @@ impl Slot {
         flags, set_flags: u16;
     }
 
-    /// `data_off`, read as the two bytes that it is. Where only its low half counts, the compiler otherwise reads four
-    /// bytes, and such a load behind the store of two waits until the store has left the processor: fifteen cycles.
+    /// `data_off`, read as exactly two bytes. If only its low half matters, the compiler would otherwise read
+    /// four bytes, and such a load after the store of two waits until the store has left the processor:
+    /// fifteen cycles.
     #[inline(always)]
     pub(super) fn data_off_alone(self) -> u16 {
         // SAFETY: as in `data_off`; nobody else writes the field.
@@ -258,7 +259,7 @@ impl Slot {
         unsafe { (*self.0.as_ptr()).pkt_len }
     }
 
-    /// Sets the bytes of data, in both places where drivers read them.
+    /// Sets the length of the data in bytes, in both places where drivers read it.
     #[inline(always)]
     pub(super) fn set_pkt_len(self, len: u32) {
         // SAFETY: live descriptor, called by its one holder.
@@ -268,7 +269,7 @@ impl Slot {
         }
     }
 
-    /// The slot whose buffer a shell looks at.
+    /// The slot whose buffer a shell uses.
     #[inline]
     fn owner(self) -> *mut Descriptor {
         // SAFETY: live descriptor, written by its holder alone.
@@ -289,7 +290,7 @@ impl Slot {
         unsafe { (*self.0.as_ptr()).pool }
     }
 
-    /// Bytes of the slot's own buffer, for slots of our own.
+    /// Bytes of the slot's own buffer, for our own slots.
     #[inline]
     pub(super) fn capacity(self) -> u32 {
         // SAFETY: live descriptor; the field is written once, by `carve`.
@@ -297,7 +298,7 @@ impl Slot {
     }
 
     /// # Safety
-    /// `descriptor` is live in the sense of the type's invariant.
+    /// `descriptor` is live according to the type's invariant.
     #[inline(always)]
     pub(super) unsafe fn from_raw(descriptor: NonNull<Descriptor>) -> Slot {
         Slot(descriptor)
@@ -313,11 +314,11 @@ impl Slot {
         self.0
     }
 
-    /// Makes a slot of raw memory.
+    /// Makes a slot from raw memory.
     ///
     /// # Safety
     /// `memory` is aligned to 64 bytes, initialised, unused, writable for `DESCRIPTOR_LEN + capacity` bytes
-    /// and stays mapped as the type's invariant asks.
+    /// and stays mapped as the type's invariant requires.
     pub(super) unsafe fn carve(memory: NonNull<u8>, capacity: u32, pool: *const Pool) -> Slot {
         let raw = memory.cast::<Descriptor>();
         // SAFETY: the caller grants the memory; the buffer starts one descriptor further, at most one past
@@ -358,8 +359,8 @@ impl Slot {
         Slot(raw)
     }
 
-    /// Starts a packet's life in a slot with a buffer: what the packet before left is wiped, with one store
-    /// for each eight bytes of line 0 and four for line 2.
+    /// Starts a packet's life in a slot with a buffer: clears the state of the previous packet, with one
+    /// store for each eight bytes of line 0 and four for line 2.
     #[inline(always)]
     pub(super) fn reset(self, data_off: u16, len: u32) {
         let d = self.0.as_ptr();
@@ -385,9 +386,9 @@ impl Slot {
         unsafe { (&raw mut (*self.0.as_ptr()).annotations).cast::<Private>().write(private) };
     }
 
-    /// As [`adopt`](Slot::adopt), for what a driver has just received: with the MAC header where data starts
-    /// in packets as nearly all are, [plain](Slot::is_plain) ones. One store where the compiler may use 64
-    /// bytes for one.
+    /// Like [`adopt`](Slot::adopt), for a packet that a driver has just received, with the MAC header at the
+    /// start of the data as in nearly all packets, the [plain](Slot::is_plain) ones. It is one store where
+    /// the compiler may use 64-byte stores.
     #[inline(always)]
     pub(super) fn adopt_plain(self) {
         const LINE: [u64; 8] = [0, 0, 0, 0, 0, 0, 0, Private::PLAIN_HEADERS];
@@ -404,8 +405,8 @@ impl Slot {
         unsafe { (&raw const (*self.0.as_ptr()).data_off).cast::<u64>().read() }
     }
 
-    /// Whether, by its [rearm word](Slot::rearm_word), a packet's data starts behind DPDK's headroom, nobody
-    /// else holds it, and it has one segment.
+    /// Whether, by its [rearm word](Slot::rearm_word), a packet's data starts after DPDK's headroom, it is
+    /// not shared, and it has one segment.
     #[inline(always)]
     pub(super) fn is_plain(rearm: u64) -> bool {
         const PLAIN: u64 = HEADROOM as u64 | 1 << 16 | 1 << 32;
@@ -413,22 +414,22 @@ impl Slot {
         rearm & !PORT == PLAIN
     }
 
-    /// The places of all headers and the flags, in one: the network header in the lowest 16 bits, then the link
-    /// layer's, the transport header, and the flags.
+    /// The positions of all headers and the flags, in one word: the network header in the lowest 16 bits,
+    /// then the link-layer header, the transport header, and the flags.
     #[inline(always)]
     pub(super) fn headers(self) -> u64 {
         // SAFETY: live descriptor, written by its holder alone; the four fields are one word (asserted above).
         unsafe { (&raw const (*self.0.as_ptr()).network).cast::<u64>().read() }
     }
 
-    /// Sets the places of all headers and the flags, as [`headers`](Slot::headers) gives them.
+    /// Sets the positions of all headers and the flags, in the form that [`headers`](Slot::headers) returns.
     #[inline(always)]
     pub(super) fn set_headers(self, headers: u64) {
         // SAFETY: live descriptor, called by its one holder; the four fields are one word (asserted above).
         unsafe { (&raw mut (*self.0.as_ptr()).network).cast::<u64>().write(headers) };
     }
 
-    /// Sets where the data starts and its length, both of which fit in 16 bits.
+    /// Sets the start and the length of the data, both of which fit in 16 bits.
     #[inline(always)]
     pub(super) fn set_short_window(self, data_off: u16, len: u16) {
         // SAFETY: live descriptor, called by its one holder.
@@ -439,7 +440,7 @@ impl Slot {
         }
     }
 
-    /// The place of the transport header and the flags, in one.
+    /// The position of the transport header and the flags, in one word.
     #[inline(always)]
     pub(super) fn last_word(self) -> u32 {
         // SAFETY: live descriptor, written by its holder alone; the two fields are one word (asserted above).
@@ -449,7 +450,7 @@ impl Slot {
     /// The bit of the [last word](Slot::last_word) that is set in every mbuf.
     pub(super) const EXTERNAL_IN_LAST_WORD: u32 = (FLAG_EXTERNAL as u32) << 16;
 
-    /// As [`adopt`](Slot::adopt), with what another slot has in line 2.
+    /// Like [`adopt`](Slot::adopt), with another slot's line 2.
     pub(super) fn adopt_like(self, other: Slot) {
         // SAFETY: both are live; the caller holds this one alone and borrows the other; line 2 is a `Private`.
         unsafe {
@@ -466,19 +467,19 @@ impl Slot {
         unsafe { (*self.0.as_ptr()).nb_segs }
     }
 
-    /// The VLAN tag that a device took off.
+    /// The VLAN tag that a device removed.
     pub(super) fn vlan_tci(self) -> u16 {
         // SAFETY: live descriptor, written by its holder alone.
         unsafe { (*self.0.as_ptr()).vlan_tci }
     }
 
-    /// Whether the buffer that an mbuf looks at is its own.
+    /// Whether an mbuf uses its own buffer.
     #[inline(always)]
     pub(super) fn is_direct(self) -> bool {
         self.ol_flags() & (OL_INDIRECT | OL_EXTERNAL) == 0
     }
 
-    /// Makes a shell look at what `from` looks at, whose buffer is `owner`'s.
+    /// Makes a shell use the data of `from`, whose buffer belongs to `owner`.
     #[inline]
     pub(super) fn mirror(self, from: Slot, owner: Slot) {
         let (to, from) = (self.0.as_ptr(), from.0.as_ptr());
@@ -511,26 +512,26 @@ impl Slot {
         unsafe { &(*self.0.as_ptr()).refcnt }
     }
 
-    /// Whether the slot has a buffer of its own that nobody else looks at. One load.
+    /// Whether the slot has its own buffer, and no other slot uses it. One load.
     #[inline(always)]
     pub(super) fn is_sole(self) -> bool {
         self.refcnt().load(Ordering::Acquire) == 1
     }
 
-    /// 1 when the slot has a buffer of its own that nobody else looks at; never 0. Who goes by it has a fence
-    /// to [acquire](Ordering::Acquire) what they did with the buffer.
+    /// 1 when the slot has its own buffer, and no other slot uses it; never 0. A caller that relies on it
+    /// needs a fence to [acquire](Ordering::Acquire) what the others did with the buffer.
     #[inline(always)]
     pub(super) fn holders_word(self) -> u16 {
         self.refcnt().load(Ordering::Relaxed)
     }
 
-    /// Whether the slot is a descriptor that looks at another slot's buffer.
+    /// Whether the slot is a descriptor that uses another slot's buffer.
     #[inline(always)]
     pub(super) fn is_shell(self) -> bool {
         self.refcnt().load(Ordering::Relaxed) == SHELL
     }
 
-    /// The slot whose buffer this one looks at: itself unless it is a shell.
+    /// The slot whose buffer this one uses: itself unless it is a shell.
     #[inline]
     pub(super) fn buffer_owner(self) -> Slot {
         match (self.is_shell(), NonNull::new(self.owner())) {
@@ -539,18 +540,18 @@ impl Slot {
         }
     }
 
-    /// How many packets look at this slot's own buffer; with a tag, at most so many.
+    /// How many packets use this slot's own buffer; with a tag, at most this many.
     pub(super) fn holders(self) -> u16 {
         self.refcnt().load(Ordering::Acquire) & COUNT
     }
 
-    /// Whether one thread alone changes the count, plainly.
+    /// Whether only one thread changes the count, without atomic instructions.
     pub(super) fn is_tagged(self) -> bool {
         self.refcnt().load(Ordering::Relaxed) & TAG != 0
     }
 
-    /// One more packet looks at this slot's own buffer, on a thread with tag `mine`. False, and nothing is
-    /// counted, when this thread must not: the count is another thread's, or as high as it may be.
+    /// Adds a packet that uses this slot's own buffer, on a thread with tag `mine`. Returns false, and counts
+    /// nothing, when this thread must not: the count belongs to another thread, or has reached its limit.
     #[inline(always)]
     pub(super) fn retain(self, mine: u16) -> bool {
         let mine = mine * TAG_STEP;
@@ -571,8 +572,8 @@ impl Slot {
         true
     }
 
-    /// One packet fewer looks at this slot's own buffer, on a thread with tag `mine`. When it was the last,
-    /// the slot is ready to be given back.
+    /// Removes a packet that uses this slot's own buffer, on a thread with tag `mine`. If it was the last,
+    /// the slot is ready to be freed.
     #[inline(always)]
     pub(super) fn let_go(self, mine: u16) -> LetGo {
         let count = self.refcnt().load(Ordering::Acquire);
@@ -598,8 +599,8 @@ impl Slot {
         LetGo::Shared
     }
 
-    /// Copies what a copy of a packet keeps: device, offload results, annotations, timestamp, type.
-    /// Place and length of the data and header offsets are the caller's.
+    /// Copies what a copy of a packet keeps: device, offload results, annotations, timestamp, type. The
+    /// caller sets the start and length of the data and the header offsets.
     pub(super) fn copy_metadata(self, from: Slot) {
         let (to, from) = (self.0.as_ptr(), from.0.as_ptr());
         // SAFETY: both are live; the caller holds both, so nothing writes these fields meanwhile.
@@ -624,7 +625,7 @@ impl Slot {
         unsafe { (&raw mut (*self.0.as_ptr()).annotations).cast() }
     }
 
-    /// Asks for the lines that the fast path touches.
+    /// Prefetches the lines that the fast path touches.
     #[inline(always)]
     pub(super) fn prefetch(self) {
         let line = self.0.as_ptr().cast::<u8>();
@@ -633,8 +634,8 @@ impl Slot {
     }
 }
 
-/// Asks the processor for the cache line at `address`; no effect on memory, whatever the address. Asks for
-/// nothing in a build with the feature `no-prefetch`, by which the benchmarks learn what it brings.
+/// Prefetches the cache line at `address`; has no effect on memory, whatever the address. Does nothing in a
+/// build with the feature `no-prefetch`, which the benchmarks use to find the gain.
 #[inline(always)]
 pub(super) fn prefetch(address: *const u8) {
     #[cfg(all(target_arch = "x86_64", not(miri), not(feature = "no-prefetch")))]

@@ -1,38 +1,38 @@
-//! Where a packet's headers are.
+//! The positions of a packet's headers.
 //!
-//! Offsets are kept relative to the buffer, so that moving the front of the packet leaves them in place;
-//! they are given and returned relative to the data. A header may lie in front of the data: after
+//! Offsets are stored relative to the buffer, so that moving the front of the packet does not change them.
+//! The methods accept and return them relative to the data. A header may be in front of the data: after
 //! `Strip(14)` the Ethernet header is at -14.
 
 use super::descriptor::{LARGE, NO_HEADER};
 use super::packet::{Packet, REACH};
 
 impl Packet {
-    /// The link-layer header's offset from the data; negative when it lies in the headroom.
+    /// The link-layer header's offset from the data; negative when it is in the headroom.
     #[inline(always)]
     pub fn mac_header(&self) -> Option<isize> {
         self.relative(self.slot().mac())
     }
 
-    /// The network header's offset from the data; negative when it lies in the headroom.
+    /// The network header's offset from the data; negative when it is in the headroom.
     #[inline(always)]
     pub fn network_header(&self) -> Option<isize> {
         self.relative(self.slot().network())
     }
 
-    /// The transport header's offset from the data; negative when it lies in the headroom.
+    /// The transport header's offset from the data; negative when it is in the headroom.
     #[inline]
     pub fn transport_header(&self) -> Option<isize> {
         self.relative(self.slot().transport())
     }
 
-    /// The network header's place in `data()`, when it lies there.
+    /// The network header's position in `data()`, if it is there.
     #[inline]
     pub fn network_offset(&self) -> Option<usize> {
         self.in_data(self.network_header())
     }
 
-    /// The transport header's place in `data()`, when it lies there.
+    /// The transport header's position in `data()`, if it is there.
     #[inline]
     pub fn transport_offset(&self) -> Option<usize> {
         self.in_data(self.transport_header())
@@ -58,7 +58,7 @@ impl Packet {
     }
 
     /// Sets the link-layer header, as an offset from the data, and the network header `header_len` bytes
-    /// behind it. The transport header stays as it is.
+    /// after it. Does not change the transport header.
     #[inline(always)]
     pub fn set_link_header(&mut self, offset: isize, header_len: usize) {
         self.set_mac_header(offset);
@@ -67,8 +67,8 @@ impl Packet {
         self.slot().set_network(network);
     }
 
-    /// Sets the network header, as an offset from the data, and the transport header `header_len` bytes
-    /// behind it.
+    /// Sets the network header, as an offset from the data, and the transport header `header_len` bytes after
+    /// it.
     #[inline(always)]
     pub fn set_network_header(&mut self, offset: isize, header_len: usize) {
         let buf_len = self.slot().buf_len();
@@ -98,19 +98,19 @@ impl Packet {
         self.slot().set_transport(offset);
     }
 
-    /// Forgets the link-layer header.
+    /// Clears the link-layer header.
     #[inline]
     pub fn clear_mac_header(&mut self) {
         self.slot().set_mac(NO_HEADER);
     }
 
-    /// Forgets the network header.
+    /// Clears the network header.
     #[inline]
     pub fn clear_network_header(&mut self) {
         self.slot().set_network(NO_HEADER);
     }
 
-    /// Forgets the transport header.
+    /// Clears the transport header.
     #[inline]
     pub fn clear_transport_header(&mut self) {
         self.slot().set_transport(NO_HEADER);
@@ -134,21 +134,21 @@ impl Packet {
         self.bytes_at(self.slot().transport())
     }
 
-    /// [`mac_data`](Packet::mac_data) for writing; a shared packet gets a copy of its own first.
+    /// Like [`mac_data`](Packet::mac_data), for writing; a shared packet is first copied.
     #[inline]
     pub fn mac_data_mut(&mut self) -> Option<&mut [u8]> {
         self.make_sole();
         self.bytes_at_mut(self.slot().mac())
     }
 
-    /// [`network_data`](Packet::network_data) for writing; a shared packet gets a copy of its own first.
+    /// Like [`network_data`](Packet::network_data), for writing; a shared packet is first copied.
     #[inline(always)]
     pub fn network_data_mut(&mut self) -> Option<&mut [u8]> {
         self.make_sole();
         self.bytes_at_mut(self.slot().network())
     }
 
-    /// [`transport_data`](Packet::transport_data) for writing; a shared packet gets a copy of its own first.
+    /// Like [`transport_data`](Packet::transport_data), for writing; a shared packet is first copied.
     #[inline]
     pub fn transport_data_mut(&mut self) -> Option<&mut [u8]> {
         self.make_sole();
@@ -179,8 +179,8 @@ impl Packet {
         (offset <= self.len()).then_some(offset)
     }
 
-    /// From an offset relative to the data to one that the descriptor keeps. A header outside of the buffer,
-    /// or farther than 32 KiB off in a large one, is not set.
+    /// Converts an offset relative to the data to one that the descriptor stores. A header outside the
+    /// buffer, or more than 32 KiB away in a large one, is not set.
     #[inline(always)]
     fn in_buffer(&mut self, offset: isize) -> u16 {
         let buf_len = self.slot().buf_len();
@@ -217,7 +217,7 @@ impl Packet {
         })
     }
 
-    /// Call [`make_sole`](Packet::make_sole) first, and then read the header's place.
+    /// Call [`make_sole`](Packet::make_sole) first, and only then read the header's position.
     #[inline(always)]
     fn bytes_at_mut(&mut self, header: u16) -> Option<&mut [u8]> {
         let len = self.len_from(header)?;

@@ -1,11 +1,11 @@
-//! Large anonymous mappings, on huge pages where there are any.
+//! Large anonymous mappings, on huge pages if there are any.
 
 use std::fmt;
 use std::ptr::NonNull;
 
 use super::numa;
 
-/// Mappings start and end on a boundary of this size, that of a huge page.
+/// Mappings start and end at a multiple of this size, that of a huge page.
 const HUGE_PAGE: usize = 2 << 20;
 
 /// Kinds of pages under a mapping.
@@ -13,14 +13,14 @@ const HUGE_PAGE: usize = 2 << 20;
 pub enum PageKind {
     /// Reserved huge pages of 2 MiB (`hugetlbfs`).
     Huge,
-    /// Ordinary pages; transparent huge pages were asked for and granted.
+    /// Ordinary pages; transparent huge pages were requested and granted.
     Transparent,
     /// Ordinary pages.
     Small,
 }
 
 impl PageKind {
-    /// Bytes of a page that are sure to be contiguous in physical memory.
+    /// Bytes that are certain to be physically contiguous.
     pub fn page(self) -> usize {
         match self {
             PageKind::Huge => HUGE_PAGE,
@@ -41,8 +41,8 @@ impl fmt::Display for PageKind {
     }
 }
 
-/// Asks the kernel for huge pages under the memory of a large table, which is so read with fewer misses of the
-/// address translation. It may refuse, and what lies in the memory stays as it is.
+/// Asks the kernel for huge pages for the memory of a large table, so that reading it causes fewer TLB
+/// misses. The kernel may refuse; the contents do not change.
 pub fn prefer_huge_pages<T>(memory: &[T]) {
     let memory = memory.as_ptr_range();
     let (start, end) = (memory.start.addr(), memory.end.addr());
@@ -66,7 +66,7 @@ unsafe impl Send for Mapping {}
 unsafe impl Sync for Mapping {}
 
 impl Mapping {
-    /// Maps at least `bytes` bytes, preferably from the NUMA node. None when the system refuses.
+    /// Maps at least `bytes` bytes, preferably from the NUMA node. `None` when the system refuses.
     pub(super) fn new(bytes: usize, node: Option<usize>) -> Option<Mapping> {
         let len = bytes.checked_next_multiple_of(HUGE_PAGE)?;
         let mapping = system::huge(len).or_else(|| system::ordinary(len))?;
@@ -88,7 +88,7 @@ impl Mapping {
         self.kind
     }
 
-    /// The address `offset` bytes in, if `len` bytes from there lie within the mapping.
+    /// The address at `offset` bytes, if `len` bytes from there are inside the mapping.
     pub(super) fn at(&self, offset: usize, len: usize) -> Option<NonNull<u8>> {
         if offset.checked_add(len)? > self.len {
             return None;
@@ -108,13 +108,13 @@ mod system {
 
     const ACCESS: ProtFlags = ProtFlags::READ.union(ProtFlags::WRITE);
 
-    /// Asks for transparent huge pages under `len` bytes from an offset on.
+    /// Requests transparent huge pages for `len` bytes from an offset on.
     pub(super) fn advise(memory: *mut u8, offset: usize, len: usize) {
         // SAFETY: advice on the caller's memory; it changes no contents, and a failure changes nothing.
         let _ = unsafe { madvise(memory.wrapping_add(offset).cast(), len, Advice::LinuxHugepage) };
     }
 
-    /// Reserved huge pages. The kernel sets them aside now, so that touching them later cannot fail.
+    /// Reserved huge pages. The kernel reserves them now, so that touching them later cannot fail.
     pub(super) fn huge(len: usize) -> Option<Mapping> {
         let flags = MapFlags::PRIVATE | MapFlags::HUGETLB | MapFlags::HUGE_2MB;
         // SAFETY: a new mapping at an address of the kernel's choice.
@@ -122,7 +122,7 @@ mod system {
         Some(Mapping { base: NonNull::new(base.cast())?, len, kind: PageKind::Huge })
     }
 
-    /// Ordinary pages, aligned so that the kernel can put transparent huge pages under all of it.
+    /// Ordinary pages, aligned so that the kernel can use transparent huge pages for all of it.
     pub(super) fn ordinary(len: usize) -> Option<Mapping> {
         let wide = len.checked_add(HUGE_PAGE)?;
         let flags = MapFlags::PRIVATE | MapFlags::NORESERVE;

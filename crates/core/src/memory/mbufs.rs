@@ -1,4 +1,4 @@
-//! Bursts of mbufs: packets that travel between a batch and a driver as addresses, in one call.
+//! Bursts of mbufs: packets passed between a batch and a driver as addresses, in one call.
 
 use std::ptr::NonNull;
 use std::sync::atomic::{Ordering, fence};
@@ -7,42 +7,42 @@ use super::batch::Batch;
 use super::descriptor::{Descriptor, LARGE, Slot, prefetch};
 use super::packet::Packet;
 
-/// The driver's side of a descriptor: the address of an mbuf.
+/// The driver's view of a descriptor: the address of an mbuf.
 pub type Mbuf = *mut Descriptor;
 
-/// Where a packet's bytes lie, for a driver that reads them in place.
+/// Where a packet's bytes are, for a driver that reads them in place.
 #[derive(Clone, Copy, Debug)]
 pub struct Window {
     /// The descriptor.
     pub descriptor: NonNull<Descriptor>,
     /// The first byte of the buffer.
     pub buffer: *mut u8,
-    /// Bytes from there to the data.
+    /// Offset of the data in the buffer.
     pub offset: u16,
     /// Bytes of data.
     pub len: u16,
 }
 
-/// What went in one burst.
+/// The contents of one burst.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Burst {
     /// Packets.
     pub packets: usize,
     /// Bytes of their data.
     pub bytes: usize,
-    /// Packets of several segments: their bytes do not lie behind one another.
+    /// Packets of several segments: their bytes are not contiguous.
     pub scattered: usize,
 }
 
 impl Batch {
-    /// Adds up to `max` mbufs that a driver has received. It is given a place for addresses and how many it
-    /// has room for, fills it from the front and returns how many it filled. The packets' MAC header is where
-    /// their data starts.
+    /// Adds up to `max` mbufs that a driver has received. The driver gets an array for addresses and its
+    /// length, fills it from the front and returns how many it filled. The packets' MAC header is at the
+    /// start of their data.
     ///
     /// # Safety
-    /// What the driver writes are mbufs as [`Packet::from_mbuf`] wants them, but for their number of
-    /// segments: when the burst has scattered packets, the caller [takes them out](Packet::segments) before
-    /// anybody else sees the batch.
+    /// The driver writes mbufs as [`Packet::from_mbuf`] requires, except for their number of segments: when
+    /// the burst has scattered packets, the caller [takes them out](Packet::segments) before any other code
+    /// sees the batch.
     #[inline]
     pub unsafe fn receive_mbufs(
         &mut self,
@@ -58,14 +58,15 @@ impl Batch {
         adopt(self.get(start..).unwrap_or_default())
     }
 
-    /// Hands mbufs from the front to a driver. When there are packets that it does not take as they are,
-    /// `ready` is asked about each in turn, may change it, and says whether it is an mbuf that the driver takes;
-    /// the driver is offered the packets in front of the first that is not. It is given their addresses and how
-    /// many they are, and returns how many it took. The others stay, in order.
+    /// Passes mbufs from the front of the batch to a driver. If the driver cannot accept all packets
+    /// unchanged, `ready` is called for each in turn. It may change the packet, and returns whether it is an
+    /// mbuf that the driver accepts; the driver is offered the packets before the first that is not. The
+    /// driver gets their addresses and their number, and returns how many it accepted. The others stay, in
+    /// order.
     ///
     /// # Safety
-    /// What the driver says it took is its own from then on, and it took them from the front. `ready` says yes
-    /// to mbufs that nobody shares alone.
+    /// The driver owns the packets that it accepts, and it accepts them from the front. `ready` returns true
+    /// only for mbufs that are not shared.
     #[inline]
     pub unsafe fn transmit_mbufs(
         &mut self,
@@ -88,7 +89,7 @@ impl Batch {
         Burst { packets: taken, bytes, scattered: 0 }
     }
 
-    /// How many packets from the front on are ready, and their bytes.
+    /// How many packets from the front on are ready, and the number of their bytes.
     #[cold]
     fn make_ready(&mut self, mut ready: impl FnMut(&mut Packet) -> bool) -> (usize, usize) {
         let mut sum = (0, 0);
@@ -103,25 +104,25 @@ impl Batch {
     }
 }
 
-/// What mbufs a driver takes as they are.
+/// Which mbufs a driver accepts unchanged.
 #[derive(Clone, Copy, Debug)]
 pub struct Limits {
-    /// The most bytes of data.
+    /// The maximum number of bytes of data.
     pub longest: usize,
-    /// The one pool that they may come from, with a buffer of their own; any mbufs unless given.
+    /// The only pool that they may come from, with their own buffer; any mbufs if it is `None`.
     pub pool: Option<*const ()>,
 }
 
-/// What is seen in one pass over packets that are to be transmitted: one instruction or two for each field, and
-/// no branches on what the packets are.
+/// The results of one pass over packets that are to be transmitted: one or two instructions per field, and no
+/// branches.
 struct Scan {
     bytes: usize,
     longest: u32,
-    /// 1 in the end when nobody else looks at any of them: no count is 0.
+    /// 1 at the end when none of them is shared: no count is 0.
     holders: u16,
-    /// All of them are mbufs when the flag is left.
+    /// All of them are mbufs if the flag is still set.
     flags: u32,
-    /// 0 in the end when all are of the one pool, with buffers of their own.
+    /// 0 at the end when all are from the one pool, with their own buffers.
     odd: usize,
 }
 
@@ -153,7 +154,7 @@ impl Scan {
         }
     }
 
-    /// Whether all can be handed over as they are.
+    /// Whether all can be passed on unchanged.
     fn as_they_are(&self, limits: &Limits) -> bool {
         let mbufs = self.flags & Slot::EXTERNAL_IN_LAST_WORD != 0;
         // Of no packets, no count was seen.
@@ -161,7 +162,7 @@ impl Scan {
     }
 }
 
-/// Makes packets of what a driver has received.
+/// Converts what a driver has received into packets.
 #[inline]
 fn adopt(received: &[Packet]) -> Burst {
     if received.is_empty() {
@@ -178,11 +179,11 @@ fn adopt(received: &[Packet]) -> Burst {
     burst
 }
 
-/// What is seen of packets that were received.
+/// The results of the pass over received packets.
 struct Seen {
-    /// Of a batch they are far fewer than 2^32.
+    /// For a batch, far less than 2^32.
     bytes: u32,
-    /// Bits that one of their rearm words has, and bits that all have.
+    /// Bits that are set in at least one of their rearm words, and bits that are set in all.
     any: u64,
     all: u64,
 }
@@ -201,7 +202,7 @@ impl Seen {
 
     #[inline(always)]
     fn add(&mut self, packet: &Packet) {
-        /// From a descriptor to the data of nearly all mbufs.
+        /// The offset from a descriptor to the data, for nearly all mbufs.
         const DATA: usize = 192 + 128;
         let slot = packet.slot();
         slot.adopt_plain();
@@ -212,13 +213,13 @@ impl Seen {
         self.bytes = self.bytes.wrapping_add(slot.pkt_len());
     }
 
-    /// Whether all are as [`Slot::adopt_plain`] takes them to be.
+    /// Whether all are as [`Slot::adopt_plain`] assumes.
     fn are_plain(&self) -> bool {
         Slot::is_plain(self.any) && Slot::is_plain(self.all)
     }
 }
 
-/// Corrects what is otherwise in few packets. Returns how many have several segments.
+/// Corrects the few packets that differ. Returns how many have several segments.
 #[cold]
 fn adopt_odd(received: &[Packet]) -> usize {
     for packet in received {
@@ -234,19 +235,19 @@ impl Packet {
         self.slot().as_ptr()
     }
 
-    /// How many segments an mbuf has that a driver received; 1 of every other packet.
+    /// The number of segments of an mbuf that a driver received; 1 for any other packet.
     #[inline]
     pub fn segments(&self) -> u16 {
         self.slot().segments()
     }
 
-    /// Whether the packet is an mbuf whose buffer nobody else looks at.
+    /// Whether the packet is an mbuf whose buffer is not shared.
     #[inline(always)]
     pub fn is_sole_mbuf(&self) -> bool {
         self.is_mbuf() & self.slot().is_sole()
     }
 
-    /// Whether the packet is an mbuf of this pool whose buffer is its own and nobody else's.
+    /// Whether the packet is an mbuf of this pool, with its own buffer that is not shared.
     #[inline]
     pub fn is_mbuf_of(&self, pool: *const ()) -> bool {
         let slot = self.slot();
@@ -256,12 +257,12 @@ impl Packet {
             && slot.is_direct()
     }
 
-    /// The VLAN tag that the device took off, if `ol_flags` has this flag.
+    /// The VLAN tag that the device removed, if `ol_flags` has this flag.
     pub fn mbuf_vlan(&self, flag: u64) -> Option<u16> {
         (self.slot().ol_flags() & flag != 0).then(|| self.slot().vlan_tci())
     }
 
-    /// Where the bytes lie; none when 16 bits do not reach so far.
+    /// Where the bytes are; `None` when the offset does not fit in 16 bits.
     pub fn window(&self) -> Option<Window> {
         let slot = self.slot();
         let offset = slot.data_off();
@@ -271,13 +272,13 @@ impl Packet {
         Some(Window { descriptor, buffer: slot.buf_addr(), offset, len })
     }
 
-    /// Puts an mbuf that looks at this packet's [window](Packet::window) in its place, with the packet's
-    /// annotations. This packet is given up: who frees the mbuf makes it again
-    /// [of its descriptor](Packet::from_raw), to drop it.
+    /// Replaces this packet with an mbuf that uses this packet's [window](Packet::window), with the packet's
+    /// annotations. Ownership of this packet is given up: when the mbuf is freed, the packet is made again
+    /// [from its descriptor](Packet::from_raw), to drop it.
     ///
     /// # Safety
-    /// As [`from_mbuf`](Packet::from_mbuf), but the mbuf's buffer is this packet's; nobody writes the bytes
-    /// while another packet looks at them.
+    /// See [`from_mbuf`](Packet::from_mbuf), but the mbuf's buffer is this packet's; the bytes must not be
+    /// written while another packet uses them.
     pub unsafe fn become_mbuf(&mut self, descriptor: NonNull<Descriptor>) {
         // SAFETY: the caller's promise.
         unsafe { Slot::from_raw(descriptor) }.adopt_like(self.slot());
@@ -286,10 +287,10 @@ impl Packet {
         old.into_raw();
     }
 
-    /// Puts an mbuf that has a copy of the bytes in the packet's place, with the packet's annotations.
+    /// Replaces the packet with an mbuf that has a copy of the bytes, with the packet's annotations.
     ///
     /// # Safety
-    /// As [`from_mbuf`](Packet::from_mbuf).
+    /// See [`from_mbuf`](Packet::from_mbuf).
     pub unsafe fn move_to_mbuf(&mut self, descriptor: NonNull<Descriptor>) {
         // SAFETY: the caller's promise.
         unsafe { Slot::from_raw(descriptor) }.adopt_like(self.slot());
@@ -310,7 +311,7 @@ mod tests {
 
     const ROOM: usize = 2176;
 
-    /// Memory for an mbuf, which is alive until this is dropped.
+    /// Memory for an mbuf, which stays alive until this is dropped.
     struct Memory(NonNull<u8>);
 
     impl Memory {

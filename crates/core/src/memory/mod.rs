@@ -9,13 +9,13 @@
 //! ^ Packet (one pointer)                                           ^ data()
 //! ```
 //!
-//! A [`Packet`] owns its slot; dropping it returns the slot to the thread's own free list, and a
-//! [`Batch`] returns all of its slots in one call. [`Packet::share`] makes a second descriptor for the
-//! same bytes; whoever writes a shared packet first gets a copy, counted in [`copies`].
+//! A [`Packet`] owns its slot. Dropping it returns the slot to the thread's own free list, and a [`Batch`]
+//! returns all of its slots in one call. [`Packet::share`] makes a second descriptor for the same bytes. The
+//! first write to a shared packet copies it, which is counted in [`copies`].
 //!
 //! # Cost
-//! Instructions a packet, counted by callgrind over batches of 32 (example `packet_costs`, whose own few are
-//! included):
+//! Instructions per packet, counted by callgrind over batches of 32 (example `packet_costs`, including its
+//! own few):
 //!
 //! | operation | instructions |
 //! |---|---|
@@ -63,7 +63,7 @@ pub use packet::{Packet, PacketType};
 pub use plain::PlainCounts;
 pub use view::View;
 
-/// Asks the processor for the cache line where a value begins, which will soon be looked at.
+/// Prefetches the cache line where a value begins that will be read soon.
 #[inline(always)]
 pub fn prefetch<T>(value: &T) {
     descriptor::prefetch(std::ptr::from_ref(value).cast());

@@ -1,17 +1,17 @@
-//! The little that packet memory needs to know about NUMA.
+//! NUMA support for packet memory.
 
 use std::ptr::NonNull;
 use std::sync::OnceLock;
 
 use crate::topology::Topology;
 
-/// How many nodes there are, counted to the highest number; at least 1.
+/// The number of nodes, up to the highest number; at least 1.
 pub(super) fn nodes() -> usize {
     let highest = Topology::machine().nodes().into_iter().max();
     highest.map_or(1, |highest| highest + 1).min(MAX_NODES)
 }
 
-/// The node of the processor that this thread runs on now; 0 when that cannot be told.
+/// The node of the processor that this thread runs on now; 0 if it cannot be determined.
 pub(super) fn current_node() -> usize {
     static NODE_OF_CPU: OnceLock<Vec<usize>> = OnceLock::new();
     let map = NODE_OF_CPU.get_or_init(node_of_cpu);
@@ -21,7 +21,7 @@ pub(super) fn current_node() -> usize {
     map.get(current_cpu()).copied().unwrap_or(0)
 }
 
-/// As many nodes as one word of `mbind`'s mask holds.
+/// As many nodes as fit in one word of `mbind`'s mask.
 pub(super) const MAX_NODES: usize = 64;
 
 #[cfg(not(miri))]
@@ -34,7 +34,7 @@ fn current_cpu() -> usize {
     0
 }
 
-/// Node by processor number; empty where there is one node only.
+/// Node by processor number; empty if there is only one node.
 fn node_of_cpu() -> Vec<usize> {
     let machine = Topology::machine();
     let highest = machine.cores().iter().map(|core| core.number).max();
@@ -46,7 +46,7 @@ fn node_of_cpu() -> Vec<usize> {
     }
 }
 
-/// Asks that pages of this memory come from a node. A wish: when it is refused, memory is just slower.
+/// Requests that pages of this memory come from a node. If the request is refused, the memory is only slower.
 pub(super) fn prefer(base: NonNull<u8>, len: usize, node: usize) {
     #[cfg(not(miri))]
     {

@@ -13,17 +13,17 @@ use super::descriptor::{
 use super::plain;
 use crate::time::Timestamp;
 
-/// A packet: its bytes, where its headers are, and Click's annotations.
+/// A packet: its bytes, the positions of its headers, and Click's annotations.
 ///
-/// Eight bytes, and so is an `Option<Packet>`. The bytes between the start of the buffer and the data are
-/// the *headroom*, those behind it the *tailroom*; [`strip`](Packet::strip), [`prepend`](Packet::prepend),
-/// [`trim`](Packet::trim) and [`append`](Packet::append) move the borders between them and copy nothing
-/// while there is room.
+/// It is eight bytes long, and so is an `Option<Packet>`. The bytes between the start of the buffer and the
+/// data are the *headroom*, those after the data the *tailroom*. [`strip`](Packet::strip),
+/// [`prepend`](Packet::prepend), [`trim`](Packet::trim) and [`append`](Packet::append) move the borders
+/// between them, and copy nothing while there is room.
 ///
 /// # Failure
 /// Making a packet can fail (`None`) when the arena is exhausted, which is counted in
-/// [`Arena::stats`](super::Arena::stats): it is a drop, never a crash. Changing a packet never fails: a
-/// copy that finds the arena empty takes its memory from the heap.
+/// [`Arena::stats`](super::Arena::stats): it is a drop, never a crash. Changing a packet never fails: if the
+/// arena is empty, a copy uses memory from the heap.
 #[repr(transparent)]
 pub struct Packet(Slot);
 
@@ -42,20 +42,20 @@ impl Drop for Packet {
     }
 }
 
-/// To whom the link layer addressed a packet (Click's packet type annotation).
+/// The recipient to which the link layer addressed a packet (Click's packet type annotation).
 #[derive(Clone, Copy, PartialEq, Eq, Hash, Default, Debug)]
 #[repr(u8)]
 pub enum PacketType {
     /// To this host.
     #[default]
     Host = 0,
-    /// To all.
+    /// To all hosts.
     Broadcast = 1,
     /// To a group.
     Multicast = 2,
-    /// To somebody else.
+    /// To another host.
     OtherHost = 3,
-    /// Sent by this host and seen on its way out.
+    /// Sent by this host and captured on its way out.
     Outgoing = 4,
     /// Looped back.
     Loopback = 5,
@@ -93,7 +93,7 @@ impl Packet {
         Packet::with_room(DEFAULT_HEADROOM, len, 0)
     }
 
-    /// A packet of `len` zero bytes with at least this much room in front and behind.
+    /// A packet of `len` zero bytes with at least this much headroom and tailroom.
     pub fn with_room(headroom: usize, len: usize, tailroom: usize) -> Option<Packet> {
         let mut packet = Packet::stale(headroom, len, tailroom)?;
         packet.own_bytes().fill(0);
@@ -107,7 +107,7 @@ impl Packet {
         Packet::stale(DEFAULT_HEADROOM, 0, capacity)
     }
 
-    /// A packet whose `len` bytes are whatever the buffer held before: for callers that write every byte.
+    /// A packet whose `len` bytes are undefined: for callers that write every byte.
     #[inline]
     pub fn stale(headroom: usize, len: usize, tailroom: usize) -> Option<Packet> {
         let room = headroom.saturating_add(len).saturating_add(tailroom);
@@ -120,8 +120,8 @@ impl Packet {
         Packet::stale_slowly(headroom, len, room)
     }
 
-    /// As [`stale`](Packet::stale), in a standard slot of this NUMA node, for a device that reaches no other
-    /// memory. None when the node has none left, or the packet does not fit one.
+    /// Like [`stale`](Packet::stale), in a standard slot of this NUMA node, for a device that reaches no
+    /// other memory. `None` when the node has no slots left, or the packet does not fit in one.
     pub fn stale_of_node(node: usize, headroom: usize, len: usize) -> Option<Packet> {
         if headroom.saturating_add(len) > STANDARD_ROOM {
             return None;
@@ -146,8 +146,8 @@ impl Packet {
         Some(Packet::in_large_slot(slot, headroom, len))
     }
 
-    /// As [`stale`](Packet::stale), on the heap when the arena has nothing left. None only for a size that
-    /// no packet can have.
+    /// Like [`stale`](Packet::stale), on the heap when the arena is empty. `None` only for a size that no
+    /// packet can have.
     fn stale_anywhere(headroom: usize, len: usize, tailroom: usize) -> Option<Packet> {
         Packet::stale(headroom, len, tailroom).or_else(|| {
             let room = headroom.saturating_add(len).saturating_add(tailroom);
@@ -164,8 +164,8 @@ impl Packet {
         packet
     }
 
-    /// A second packet that looks at the same bytes (Click's `clone`). Nothing is copied but the
-    /// descriptor: annotations, header offsets, timestamp. None when the arena is exhausted.
+    /// A second packet that shares the same bytes (Click's `clone`). Only the descriptor is copied:
+    /// annotations, header offsets, timestamp. `None` when the arena is exhausted.
     pub fn share(&self) -> Option<Packet> {
         let owner = self.0.buffer_owner();
         let shell = cache::take(SlotClass::Shell)?;
@@ -176,15 +176,15 @@ impl Packet {
         self.copy_instead(shell)
     }
 
-    /// A copy where the packet cannot be shared.
+    /// A copy, for a packet that cannot be shared.
     #[cold]
     fn copy_instead(&self, shell: Slot) -> Option<Packet> {
         cache::give_back(shell);
         self.copy()
     }
 
-    /// A packet with a buffer of its own and the same bytes, headroom included, annotations and header
-    /// offsets. None when the arena is exhausted.
+    /// A packet with its own buffer and the same bytes, including headroom, annotations and header offsets.
+    /// `None` when the arena is exhausted.
     pub fn copy(&self) -> Option<Packet> {
         let mut copy = Packet::stale(self.headroom(), self.len(), self.tailroom().min(SPARE))?;
         copies::count(CopyCause::Clone);
@@ -192,18 +192,19 @@ impl Packet {
         Some(copy)
     }
 
-    /// Whether other packets look at the same bytes.
+    /// Whether other packets share the same bytes.
     #[inline]
     pub fn is_shared(&self) -> bool {
         !self.0.is_sole() && self.0.buffer_owner().holders() > 1
     }
 
-    /// Whether the packet is shared and one thread alone, without atomic instructions, counts its sharers.
+    /// Whether the packet is shared and only one thread changes its reference count, without atomic
+    /// instructions.
     pub fn is_counted_plainly(&self) -> bool {
         self.0.buffer_owner().is_tagged()
     }
 
-    /// Gives up ownership: the descriptor's address, for a driver that keeps packets as pointers.
+    /// Gives up ownership and returns the descriptor's address, for a driver that stores packets as pointers.
     #[inline]
     pub fn into_raw(self) -> NonNull<Descriptor> {
         let packet = ManuallyDrop::new(self);
@@ -221,13 +222,14 @@ impl Packet {
         Packet(unsafe { Slot::from_raw(descriptor) })
     }
 
-    /// Makes a packet of an mbuf that a driver received. Nothing is copied: the 64 bytes of private area are
-    /// initialised, and when the last packet that looks at the mbuf is dropped, it goes to the function that
-    /// [`register_external_release`](super::register_external_release) was given.
+    /// Makes a packet from an mbuf that a driver received. Nothing is copied: the 64 bytes of private area
+    /// are initialised. When the last packet that uses the mbuf is dropped, the mbuf goes to the function
+    /// registered with [`register_external_release`](super::register_external_release).
     ///
     /// # Safety
-    /// `mbuf` points at an `rte_mbuf` of DPDK 22.11 that the caller owns: one segment, direct, a reference
-    /// count of 1, 64 bytes of private area, the buffer right behind it and shorter than 65,535 bytes.
+    /// `mbuf` points to an `rte_mbuf` of DPDK 22.11 that the caller owns: one segment, direct, a reference
+    /// count of 1, 64 bytes of private area, directly followed by the buffer, which is shorter than 65,535
+    /// bytes.
     #[inline]
     pub unsafe fn from_mbuf(mbuf: NonNull<Descriptor>) -> Packet {
         // SAFETY: the caller's promise.
@@ -245,7 +247,7 @@ impl Packet {
 
 /// # Bytes
 impl Packet {
-    /// Bytes of data.
+    /// The number of bytes of data.
     #[inline(always)]
     pub fn len(&self) -> usize {
         self.0.pkt_len() as usize
@@ -266,14 +268,14 @@ impl Packet {
         unsafe { std::slice::from_raw_parts(self.data_ptr(), self.len()) }
     }
 
-    /// The packet's bytes for writing. A shared packet gets a copy of its own first, which is counted.
+    /// The packet's bytes for writing. A shared packet is first copied, which is counted.
     #[inline(always)]
     pub fn data_mut(&mut self) -> &mut [u8] {
         self.make_sole();
         self.own_bytes()
     }
 
-    /// Bytes of room in front of the data.
+    /// Bytes of headroom.
     #[inline]
     pub fn headroom(&self) -> usize {
         if self.0.buf_len() == LARGE {
@@ -282,13 +284,13 @@ impl Packet {
         usize::from(self.0.data_off())
     }
 
-    /// Bytes of room behind the data.
+    /// Bytes of tailroom.
     #[inline]
     pub fn tailroom(&self) -> usize {
         self.room().saturating_sub(self.headroom() + self.len())
     }
 
-    /// Takes `n` bytes off the front. False, and nothing changed, when there are fewer.
+    /// Removes `n` bytes from the front. Returns false, and changes nothing, when there are fewer.
     #[inline(always)]
     #[must_use = "a packet that is too short is not changed"]
     pub fn strip(&mut self, n: usize) -> bool {
@@ -306,8 +308,8 @@ impl Packet {
         true
     }
 
-    /// Puts `n` bytes of the headroom back in front, with what they held before. False, and nothing changed,
-    /// when the headroom is smaller.
+    /// Makes `n` bytes of the headroom part of the data again, with their old contents. Returns false, and
+    /// changes nothing, when the headroom is smaller.
     #[inline(always)]
     #[must_use = "a packet without the headroom is not changed"]
     pub fn unstrip(&mut self, n: usize) -> bool {
@@ -323,8 +325,8 @@ impl Packet {
         true
     }
 
-    /// Grows the packet by `n` bytes in front and returns them; they hold stale bytes. Copies (counted) when
-    /// the packet is shared or has no headroom left.
+    /// Extends the packet by `n` bytes at the front and returns them; their contents are undefined. Copies
+    /// (counted) when the packet is shared or has too little headroom.
     #[inline(always)]
     pub fn prepend(&mut self, n: usize) -> &mut [u8] {
         match usize::from(self.0.data_off()).checked_sub(n) {
@@ -355,14 +357,14 @@ impl Packet {
         }
     }
 
-    /// Puts these bytes in front, as [`prepend`](Packet::prepend).
+    /// Prepends these bytes, like [`prepend`](Packet::prepend).
     #[inline(always)]
     pub fn push_front(&mut self, bytes: &[u8]) {
         self.prepend(bytes.len()).copy_from_slice(bytes);
     }
 
-    /// Grows the packet by `n` bytes at the end and returns them; they hold stale bytes. Copies (counted)
-    /// when the packet is shared or has no tailroom left.
+    /// Extends the packet by `n` bytes at the end and returns them; their contents are undefined. Copies
+    /// (counted) when the packet is shared or has too little tailroom.
     #[inline]
     pub fn append(&mut self, n: usize) -> &mut [u8] {
         if !(self.0.is_sole() && n <= self.tailroom()) {
@@ -381,13 +383,13 @@ impl Packet {
         }
     }
 
-    /// Puts these bytes at the end, as [`append`](Packet::append).
+    /// Appends these bytes, like [`append`](Packet::append).
     #[inline]
     pub fn push_back(&mut self, bytes: &[u8]) {
         self.append(bytes.len()).copy_from_slice(bytes);
     }
 
-    /// Takes `n` bytes off the end. False, and nothing changed, when there are fewer.
+    /// Removes `n` bytes from the end. Returns false, and changes nothing, when there are fewer.
     #[inline]
     #[must_use = "a packet that is too short is not changed"]
     pub fn trim(&mut self, n: usize) -> bool {
@@ -396,7 +398,7 @@ impl Packet {
         true
     }
 
-    /// Shortens the packet to `len` bytes; a shorter one stays as it is.
+    /// Truncates the packet to `len` bytes; a shorter one does not change.
     #[inline(always)]
     pub fn truncate(&mut self, len: usize) {
         if len < self.len() {
@@ -404,7 +406,7 @@ impl Packet {
         }
     }
 
-    /// Data and tailroom as one slice, for receiving into. A shared packet gets a copy of its own first.
+    /// Data and tailroom as one slice, for receiving into. A shared packet is first copied.
     #[inline]
     pub fn buffer_mut(&mut self) -> &mut [u8] {
         self.make_sole();
@@ -414,8 +416,8 @@ impl Packet {
         unsafe { std::slice::from_raw_parts_mut(self.data_ptr(), len) }
     }
 
-    /// Sets the length within data and tailroom, as after a receive. False, and nothing changed, when the
-    /// buffer is smaller.
+    /// Sets the length within data and tailroom, for example after a receive. Returns false, and changes
+    /// nothing, when the buffer is smaller.
     #[inline]
     #[must_use = "a length beyond the buffer is refused"]
     pub fn set_len(&mut self, len: usize) -> bool {
@@ -426,8 +428,8 @@ impl Packet {
         true
     }
 
-    /// Sets where the data lies within the buffer: for receive paths where the device chose the place.
-    /// False, and nothing changed, when it does not fit.
+    /// Sets the position of the data in the buffer, for receive paths where the device chose it. Returns
+    /// false, and changes nothing, when it does not fit.
     #[must_use = "a window beyond the buffer is refused"]
     pub fn set_window(&mut self, headroom: usize, len: usize) -> bool {
         if headroom.checked_add(len).is_none_or(|end| end > self.room()) {
@@ -438,7 +440,7 @@ impl Packet {
         true
     }
 
-    /// Makes sure that nobody else looks at the bytes, copying them when somebody does.
+    /// Makes sure that the bytes are not shared. Copies them if they are.
     #[inline(always)]
     pub fn make_sole(&mut self) {
         if !self.0.is_sole() {
@@ -461,7 +463,7 @@ impl Packet {
         self.0.set_timestamp(timestamp.as_nanos());
     }
 
-    /// To whom the link layer addressed the packet.
+    /// The recipient to which the link layer addressed the packet.
     #[inline(always)]
     pub fn packet_type(&self) -> PacketType {
         PacketType::of_flags(self.0.flags())
@@ -502,7 +504,7 @@ impl Packet {
 /// Tailroom worth keeping when a packet is copied.
 const SPARE: usize = 64;
 
-/// # The slot behind the packet
+/// # The packet's slot
 impl Packet {
     #[inline(always)]
     pub(super) fn slot(&self) -> Slot {
@@ -515,14 +517,14 @@ impl Packet {
         unsafe { self.0.buf_addr().add(usize::from(self.0.data_off())) }
     }
 
-    /// The bytes of a packet that is known to be alone.
+    /// The bytes of a packet that is known not to be shared.
     #[inline(always)]
     pub(super) fn own_bytes(&mut self) -> &mut [u8] {
         // SAFETY: as in `data`; callers made sure that no other packet looks at the buffer.
         unsafe { std::slice::from_raw_parts_mut(self.data_ptr(), self.len()) }
     }
 
-    /// Bytes of the whole buffer.
+    /// The size of the whole buffer in bytes.
     #[inline]
     fn room(&self) -> usize {
         match self.0.buf_len() {
@@ -531,11 +533,10 @@ impl Packet {
         }
     }
 
-    /// Sets where the data starts in the buffer, and header offsets along with it.
+    /// Sets where the data starts in the buffer, and adjusts the header offsets.
     ///
-    /// Offsets are 16 bits. In a large buffer the base that they count from is moved when the data lies too
-    /// far from its start; a header that is then out of reach (more than 32 KiB in front of the data) is
-    /// forgotten.
+    /// Offsets have 16 bits. In a large buffer, their base is moved when the data is too far from its start;
+    /// a header that is then out of reach (more than 32 KiB in front of the data) is cleared.
     #[cold]
     pub(super) fn place(&mut self, headroom: usize) {
         let start = if self.0.buf_len() == LARGE {
@@ -577,7 +578,7 @@ impl Packet {
         *self = roomier;
     }
 
-    /// Copies data, headroom contents, metadata and header offsets from a packet that is no longer and has
+    /// Copies data, headroom contents, metadata and header offsets from a packet that is not longer and has
     /// no more headroom than this one.
     fn take_over(&mut self, from: &Packet) {
         let headroom = from.headroom();
@@ -611,7 +612,7 @@ impl fmt::Debug for Packet {
     }
 }
 
-/// How far from the base the data may lie in a large buffer, so that headers on both sides are in reach.
+/// How far from the base the data may be in a large buffer, so that headers on both sides are in reach.
 pub(super) const REACH: usize = 32_768;
 
 #[cfg(test)]

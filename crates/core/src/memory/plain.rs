@@ -1,20 +1,19 @@
 //! Reference counts without atomic instructions, for packets that stay on one thread.
 //!
-//! A buffer that several packets look at has a count of them. Where the plan of a router shows that a
-//! thread's packets do not get to other threads, that thread *counts plainly*: a buffer that it shares first
-//! bears the thread's tag in its count, and as long as it does, this thread alone changes the count, with
-//! ordinary loads and stores. (The idea is that of biased reference counting, Choi, Shull and Torrellas,
-//! PACT'18.)
+//! A buffer that several packets use has a reference count. If the plan of a router shows that a thread's
+//! packets do not reach other threads, that thread *counts plainly*: the count of a buffer that it shares
+//! first contains the thread's tag, and as long as it does, only this thread changes the count, with ordinary
+//! loads and stores. (The idea is that of biased reference counting, Choi, Shull and Torrellas, PACT'18.)
 //!
-//! That is safe whatever the plan believed. Another thread that gets such a packet does not touch the count:
+//! This is safe even if the plan is wrong. Another thread that gets such a packet does not touch the count:
 //!
 //! - to release the packet, it *posts* it to the tag's home, and the owner of the tag releases it later;
 //! - to share the packet, it copies it;
-//! - to learn whether it is alone, it reads the count, which is never lower than the truth.
+//! - to find out whether the packet is shared, it reads the count, which is never too low.
 //!
-//! When all but one of the packets are gone, the tag goes, too: a buffer with one holder is nobody's.
-//! A thread that ends leaves its home empty; who releases one of its packets then, changes the count under
-//! the lock of the home, and so does the next thread that moves in.
+//! When all but one of the packets are gone, the tag is removed too: a buffer with one holder belongs to no
+//! thread. A thread that ends leaves its home empty. A thread that then releases one of its packets changes
+//! the count under the lock of the home, and so does the next thread that moves in.
 
 use std::cell::Cell;
 use std::marker::PhantomData;
@@ -37,7 +36,7 @@ pub(super) fn tag() -> u16 {
 
 /// Where packets with a tag are sent back to.
 struct Home {
-    /// Whether something was posted, to be looked up without the lock.
+    /// Whether a packet was posted; read without the lock.
     pending: AtomicBool,
     inside: Lock<Inside>,
 }
@@ -59,7 +58,7 @@ fn home(tag: u16) -> Option<&'static Home> {
     HOMES.get(usize::from(tag).checked_sub(1)?)
 }
 
-/// The running thread counts plainly as long as this lives.
+/// The running thread counts plainly as long as this value lives.
 #[derive(Debug)]
 #[must_use = "the thread counts plainly as long as this lives"]
 pub struct PlainCounts {
@@ -69,8 +68,8 @@ pub struct PlainCounts {
 }
 
 impl PlainCounts {
-    /// Lets the running thread count plainly. None when it does already, or when as many threads as there
-    /// are tags do: it then goes on with atomic instructions.
+    /// Makes the running thread count plainly. `None` when it already does, or when all tags are in use: it
+    /// then continues with atomic instructions.
     pub fn begin() -> Option<PlainCounts> {
         if TAG.get() != 0 {
             return None;
@@ -85,7 +84,7 @@ impl PlainCounts {
         Some(PlainCounts { tag, thread: PhantomData })
     }
 
-    /// Releases what other threads have sent back: to be called now and then.
+    /// Releases packets that other threads have sent back. Call it regularly.
     #[inline]
     pub fn settle(&self) {
         if let Some(home) = home(self.tag).filter(|home| home.pending.load(Ordering::Relaxed)) {
@@ -116,7 +115,7 @@ impl Drop for PlainCounts {
 }
 
 impl PlainCounts {
-    /// Gives the tag up unless something was posted.
+    /// Gives up the tag unless a packet was posted.
     fn is_left(home: &Home) -> bool {
         let mut inside = home.inside.lock();
         inside.owned = !inside.posted.is_empty();
@@ -124,7 +123,7 @@ impl PlainCounts {
     }
 }
 
-/// Sends a packet with the tag of another thread to where its count may be changed.
+/// Sends a packet with the tag of another thread to the place where its count may be changed.
 #[cold]
 pub(super) fn post(slot: Slot, tag: u16) {
     let Some(home) = home(tag) else { return };

@@ -1,4 +1,4 @@
-//! Packets and batches against models, over random sequences of operations, and across threads.
+//! Packets and batches compared with models, over random sequences of operations, and across threads.
 
 use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::sync::mpsc;
@@ -7,11 +7,11 @@ use proptest::prelude::*;
 
 use super::*;
 
-/// How much is tried; the interpreter is slow.
+/// The number of cases; Miri is slow.
 const CASES: u32 = if cfg!(miri) { 3 } else { 200 };
 const STEPS: usize = if cfg!(miri) { 16 } else { 60 };
 
-/// One step in the life of some packets. `usize`s choose a packet or a place, modulo what there is.
+/// One operation on some packets. A `usize` selects a packet or a position, modulo their number.
 #[derive(Clone, Debug)]
 enum Step {
     New(Vec<u8>),
@@ -61,15 +61,15 @@ fn step() -> impl Strategy<Value = Step> {
     ]
 }
 
-/// What a packet should be.
+/// The expected state of a packet.
 #[derive(Clone, Default)]
 struct Model {
     data: Vec<u8>,
-    /// What is known of the headroom: the bytes right in front of the data, nearest last.
+    /// The known part of the headroom: the bytes directly in front of the data, nearest last.
     front: Vec<u8>,
     headers: [Option<isize>; 3],
     paint: u8,
-    /// Packets with the same number look at the same buffer.
+    /// Packets with the same number share the same buffer.
     buffer: usize,
 }
 
@@ -90,7 +90,7 @@ impl Model {
     }
 }
 
-/// Packets beside their models.
+/// Packets with their models.
 #[derive(Default)]
 struct World {
     packets: Vec<(Packet, Model)>,
@@ -104,7 +104,7 @@ impl World {
         self.packets.push((packet, model));
     }
 
-    /// The packet that `choice` names, after giving it a buffer of its own in the model if it is `written`.
+    /// The packet that `choice` selects, after giving it its own buffer in the model if it is `written`.
     fn choose(&mut self, choice: usize, written: bool) -> Option<&mut (Packet, Model)> {
         let index = choice.checked_rem(self.packets.len())?;
         if written && self.sharers(self.packets[index].1.buffer) > 1 {
@@ -269,7 +269,7 @@ proptest! {
     }
 }
 
-/// One step in the life of two batches, `true` choosing the first.
+/// One operation on two batches; `true` selects the first.
 #[derive(Clone, Debug)]
 enum Move {
     Push(bool, u8),
@@ -278,11 +278,11 @@ enum Move {
     Append(bool),
     Swap,
     Truncate(bool, usize),
-    /// Takes a run and only the first few of it.
+    /// Takes a run, but only the first few packets of it.
     DrainRun(bool, usize, usize, usize),
     Transfer(bool, usize, usize),
     Retain(bool, u8),
-    /// Keeps what is not a multiple, until the function panics.
+    /// Keeps packets that are not a multiple, until the function panics.
     Filter(bool, u8, usize),
     Distribute(bool, u8),
 }
@@ -304,7 +304,7 @@ fn a_move() -> impl Strategy<Value = Move> {
     ]
 }
 
-/// Batches beside vectors of the numbers that their packets carry.
+/// Batches with vectors of the numbers that their packets carry.
 #[derive(Default)]
 struct Batches([(Batch, Vec<u8>); 2]);
 

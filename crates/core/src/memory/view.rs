@@ -1,9 +1,9 @@
-//! A packet in the hands of elements that treat packets one by one: what they ask for most - where its bytes
-//! begin, how many there are, where its headers are - lies in registers.
+//! A packet as seen by elements that process packets one by one. The fields that they use most - where its
+//! bytes begin, how many there are, where its headers are - are in registers.
 //!
-//! A descriptor is memory, and a byte stored into a packet might be one of the descriptor's, for all that the
-//! compiler knows. So an element that works on a [`Packet`] loads place and length again for each header that
-//! it looks at, and stores them after each header that it takes off. A [`View`] loads them once, when the packet
+//! A descriptor is memory, and for all that the compiler knows, a byte stored into a packet might belong to
+//! the descriptor. So an element that works on a [`Packet`] reloads address and length for each header that
+//! it reads, and stores them after each header that it removes. A [`View`] loads them once, when the packet
 //! enters a row of such elements, and stores them once, when it leaves.
 
 use std::mem::ManuallyDrop;
@@ -17,10 +17,10 @@ use crate::time::Timestamp;
 #[cfg(test)]
 mod tests;
 
-/// A packet whose place, length and header offsets are held in registers.
+/// A packet whose address, length and header offsets are in registers.
 ///
-/// The methods are those of [`Packet`], with its meaning and limits; [`with_packet`](View::with_packet) reaches
-/// the others.
+/// The methods are those of [`Packet`], with the same meaning and limits; [`with_packet`](View::with_packet)
+/// gives access to the others.
 pub struct View {
     slot: Slot,
     /// The first byte of the data.
@@ -29,30 +29,30 @@ pub struct View {
     len: usize,
     /// The descriptor's word of headers and flags, and [`IPV4`] if that is known.
     headers: u64,
-    /// Nobody else looks at the bytes, and the buffer is not a large one: nearly always so, and known to the
-    /// compiler in the steps that such packets take.
+    /// The bytes are not shared, and the buffer is not a large one. This is nearly always so, and the
+    /// compiler knows it in the steps for such packets.
     ready: bool,
-    /// How many bytes there are certainly room for in front.
+    /// Bytes that are certainly free in front of the data.
     room: usize,
 }
 
-/// Set in `headers`: the network header is set, and an IPv4 header's 20 bytes from there lie in front of the
-/// end of the data.
+/// Set in `headers`: the network header is set, and the 20 bytes of an IPv4 header from there on are before
+/// the end of the data.
 const IPV4: u64 = 1 << 63;
 
-/// Where in `headers` the link-layer header is.
+/// The position of the link-layer header in `headers`.
 const MAC: u32 = 16;
-/// Where the transport header is.
+/// The position of the transport header.
 const TRANSPORT: u32 = 32;
-/// Where the flags are.
+/// The position of the flags.
 const FLAGS: u32 = 48;
 
-/// What a [`View`] is made of, as machine words, for functions that hand it on in registers.
+/// The parts of a [`View`] as machine words, for functions that pass it on in registers.
 type Words = (NonNull<Descriptor>, *mut u8, usize, u64);
 
 /// Between packets and views.
 impl View {
-    /// The view of a packet, which it owns from then on. A view that is dropped leaks its packet.
+    /// The view of a packet, which it then owns. Dropping a view leaks its packet.
     #[inline(always)]
     pub(crate) fn of(packet: Packet) -> Self {
         let slot = ManuallyDrop::new(packet).slot();
@@ -67,7 +67,7 @@ impl View {
         Self { slot, data, len: slot.pkt_len() as usize, headers: slot.headers(), ready, room: 0 }
     }
 
-    /// The packet again.
+    /// Converts the view back into the packet.
     #[inline(always)]
     pub(crate) fn into_packet(self) -> Packet {
         self.store();
@@ -75,7 +75,7 @@ impl View {
         unsafe { Packet::from_raw(self.slot.as_non_null()) }
     }
 
-    /// Writes what is held back into the descriptor.
+    /// Writes the fields back into the descriptor.
     #[inline(always)]
     fn store(&self) {
         self.slot.set_headers(self.headers & !IPV4);
@@ -86,20 +86,20 @@ impl View {
         self.slot.set_short_window(offset as u16, self.len as u16);
     }
 
-    /// Whether the packet takes the short way: see [`from_words`](View::from_words).
+    /// Whether the packet may take the short form of a step: see [`from_words`](View::from_words).
     #[inline(always)]
     pub(crate) fn is_ready(&self) -> bool {
         self.ready
     }
 
-    /// Asks for the first line of the bytes.
+    /// Prefetches the first line of the bytes.
     #[inline(always)]
     pub(crate) fn prefetch(&self) {
         prefetch(self.data);
     }
 
-    /// Looks for room for `n` bytes in front, so that they can be put there without another look. False if there
-    /// is less.
+    /// Checks for `n` bytes of headroom, so that they can be used without another check. Returns false if
+    /// there is less.
     #[inline(always)]
     pub(crate) fn reserve(&mut self, n: usize) -> bool {
         self.room = n;
@@ -120,7 +120,8 @@ impl View {
         Self { slot: unsafe { Slot::from_raw(slot) }, data, len, headers, ready, room: 0 }
     }
 
-    /// Runs `f` on the packet itself: for what a view has no method for. Takes some forty instructions.
+    /// Runs `f` on the packet itself, for operations that a view does not have. Costs about forty
+    /// instructions.
     #[inline(always)]
     pub fn with_packet<R>(&mut self, f: impl FnOnce(&mut Packet) -> R) -> R {
         let (slot, result) = apart(self.slot, self.data, self.len, self.headers, f);
@@ -132,7 +133,7 @@ impl View {
 // What follows takes and gives back words rather than views: one that is lent lies in memory, and so would the view of
 // every step in which such a call is possible.
 
-/// Runs `f` on the packet of a view, and returns the slot of what `f` leaves.
+/// Runs `f` on the packet of a view, and returns the slot of the packet that `f` leaves.
 #[inline(never)]
 fn apart<R>(
     slot: Slot,
@@ -148,7 +149,7 @@ fn apart<R>(
     (packet.slot(), result)
 }
 
-/// Writes back where the data lies in a large buffer.
+/// Writes back the position of the data in a large buffer.
 #[cold]
 #[inline(never)]
 fn store_far(slot: Slot, data: *mut u8, len: usize) {
@@ -160,7 +161,7 @@ fn store_far(slot: Slot, data: *mut u8, len: usize) {
 }
 
 impl Packet {
-    /// Runs `f` on a view of the packet: for what treats views, where a packet is at hand.
+    /// Runs `f` on a view of the packet, for code that works on views when you have a packet.
     #[inline]
     pub fn with_view<R>(self, f: impl FnOnce(&mut View) -> R) -> (Packet, R) {
         let mut view = View::of(self);
@@ -171,7 +172,7 @@ impl Packet {
 
 /// # Bytes
 impl View {
-    /// Bytes of data.
+    /// The number of bytes of data.
     #[inline(always)]
     pub fn len(&self) -> usize {
         self.len
@@ -190,7 +191,7 @@ impl View {
         unsafe { std::slice::from_raw_parts(self.data, self.len) }
     }
 
-    /// The packet's bytes for writing. A shared packet gets a copy of its own first, which is counted.
+    /// The packet's bytes for writing. A shared packet is first copied, which is counted.
     #[inline(always)]
     pub fn data_mut(&mut self) -> &mut [u8] {
         self.make_sole();
@@ -198,13 +199,13 @@ impl View {
         unsafe { std::slice::from_raw_parts_mut(self.data, self.len) }
     }
 
-    /// Whether other packets look at the same bytes.
+    /// Whether other packets share the same bytes.
     #[inline(always)]
     pub fn is_shared(&self) -> bool {
         !self.ready && !self.slot.is_sole() && self.slot.buffer_owner().holders() > 1
     }
 
-    /// Makes sure that nobody else looks at the bytes, copying them when somebody does.
+    /// Makes sure that the bytes are not shared. Copies them if they are.
     #[inline(always)]
     pub fn make_sole(&mut self) {
         if !self.ready && !self.slot.is_sole() {
@@ -212,7 +213,7 @@ impl View {
         }
     }
 
-    /// Takes `n` bytes off the front. False, and nothing changed, when there are fewer.
+    /// Removes `n` bytes from the front. Returns false, and changes nothing, when there are fewer.
     #[inline(always)]
     #[must_use = "a packet that is too short is not changed"]
     pub fn strip(&mut self, n: usize) -> bool {
@@ -224,8 +225,8 @@ impl View {
         true
     }
 
-    /// Puts `n` bytes of the headroom back in front, with what they held before. False, and nothing changed,
-    /// when the headroom is smaller.
+    /// Makes `n` bytes of the headroom part of the data again, with their old contents. Returns false, and
+    /// changes nothing, when the headroom is smaller.
     #[inline(always)]
     #[must_use = "a packet without the headroom is not changed"]
     pub fn unstrip(&mut self, n: usize) -> bool {
@@ -238,8 +239,8 @@ impl View {
         true
     }
 
-    /// Grows the packet by `n` bytes in front and returns them; they hold stale bytes. Copies (counted) when
-    /// the packet is shared or has no headroom left.
+    /// Extends the packet by `n` bytes at the front and returns them; their contents are undefined. Copies
+    /// (counted) when the packet is shared or has too little headroom.
     #[inline(always)]
     pub fn prepend(&mut self, n: usize) -> &mut [u8] {
         if self.ready && n <= self.room {
@@ -259,14 +260,14 @@ impl View {
         unsafe { std::slice::from_raw_parts_mut(self.data, n) }
     }
 
-    /// Puts these bytes in front, as [`prepend`](View::prepend).
+    /// Prepends these bytes, like [`prepend`](View::prepend).
     #[inline(always)]
     pub fn push_front(&mut self, bytes: &[u8]) {
         self.prepend(bytes.len()).copy_from_slice(bytes);
     }
 
-    /// Grows the packet by `n` bytes at the end and returns them; they hold stale bytes. Copies (counted)
-    /// when the packet is shared or has no tailroom left.
+    /// Extends the packet by `n` bytes at the end and returns them; their contents are undefined. Copies
+    /// (counted) when the packet is shared or has too little tailroom.
     #[inline(always)]
     pub fn append(&mut self, n: usize) -> &mut [u8] {
         let len = self.len;
@@ -276,7 +277,7 @@ impl View {
         self.data_mut().get_mut(len..).unwrap_or_default()
     }
 
-    /// Takes `n` bytes off the end. False, and nothing changed, when there are fewer.
+    /// Removes `n` bytes from the end. Returns false, and changes nothing, when there are fewer.
     #[inline(always)]
     #[must_use = "a packet that is too short is not changed"]
     pub fn trim(&mut self, n: usize) -> bool {
@@ -285,7 +286,7 @@ impl View {
         true
     }
 
-    /// Shortens the packet to `len` bytes; a shorter one stays as it is.
+    /// Truncates the packet to `len` bytes; a shorter one does not change.
     #[inline(always)]
     pub fn truncate(&mut self, len: usize) {
         if len < self.len {
@@ -294,13 +295,13 @@ impl View {
         }
     }
 
-    /// Bytes of room in front of the data.
+    /// Bytes of headroom.
     #[inline]
     pub fn headroom(&mut self) -> usize {
         self.with_packet(|packet| packet.headroom())
     }
 
-    /// Where the data starts, from where the descriptor's offsets count.
+    /// Where the data starts, relative to the base of the descriptor's offsets.
     #[inline(always)]
     fn offset(&self) -> usize {
         (self.data as usize).wrapping_sub(self.slot.buf_addr() as usize)
@@ -309,31 +310,31 @@ impl View {
 
 /// # Headers
 impl View {
-    /// The link-layer header's offset from the data; negative when it lies in the headroom.
+    /// The link-layer header's offset from the data; negative when it is in the headroom.
     #[inline(always)]
     pub fn mac_header(&self) -> Option<isize> {
         self.relative(self.mac())
     }
 
-    /// The network header's offset from the data; negative when it lies in the headroom.
+    /// The network header's offset from the data; negative when it is in the headroom.
     #[inline(always)]
     pub fn network_header(&self) -> Option<isize> {
         self.relative(self.network())
     }
 
-    /// The transport header's offset from the data; negative when it lies in the headroom.
+    /// The transport header's offset from the data; negative when it is in the headroom.
     #[inline(always)]
     pub fn transport_header(&self) -> Option<isize> {
         self.relative(self.transport())
     }
 
-    /// The network header's place in `data()`, when it lies there.
+    /// The network header's position in `data()`, if it is there.
     #[inline(always)]
     pub fn network_offset(&self) -> Option<usize> {
         self.in_data(self.network_header())
     }
 
-    /// The transport header's place in `data()`, when it lies there.
+    /// The transport header's position in `data()`, if it is there.
     #[inline(always)]
     pub fn transport_offset(&self) -> Option<usize> {
         self.in_data(self.transport_header())
@@ -347,15 +348,15 @@ impl View {
     }
 
     /// Sets the link-layer header, as an offset from the data, and the network header `header_len` bytes
-    /// behind it. The transport header stays as it is.
+    /// after it. Does not change the transport header.
     #[inline(always)]
     pub fn set_link_header(&mut self, offset: isize, header_len: usize) {
         let (place, next) = self.places_of(offset, header_len);
         self.set_headers(0xffff << MAC | 0xffff | IPV4, place << MAC | next);
     }
 
-    /// Sets the network header, as an offset from the data, and the transport header `header_len` bytes
-    /// behind it.
+    /// Sets the network header, as an offset from the data, and the transport header `header_len` bytes after
+    /// it.
     #[inline(always)]
     pub fn set_network_header(&mut self, offset: isize, header_len: usize) {
         let (place, next) = self.places_of(offset, header_len);
@@ -365,9 +366,9 @@ impl View {
         self.set_headers(0xffff | 0xffff << TRANSPORT | IPV4, place | next << TRANSPORT | known);
     }
 
-    /// If the bytes from `offset` on are those of a whole datagram behind an IPv4 header without options, as `is_good`
-    /// finds when it sees them: shortens the packet to the datagram's end, and sets the network header and the transport
-    /// header. Else nothing is changed, and the answer is false.
+    /// If the bytes from `offset` on are a complete datagram with an IPv4 header without options, and
+    /// `is_good` returns true for it: truncates the packet to the datagram's end, and sets the network header
+    /// and the transport header. Otherwise changes nothing and returns false.
     #[inline(always)]
     #[must_use = "a packet with another header is not changed"]
     pub fn enter_ipv4(
@@ -406,19 +407,19 @@ impl View {
         self.set_headers(0xffff << TRANSPORT, place << TRANSPORT);
     }
 
-    /// Forgets the link-layer header.
+    /// Clears the link-layer header.
     #[inline(always)]
     pub fn clear_mac_header(&mut self) {
         self.headers |= u64::from(NO_HEADER) << MAC;
     }
 
-    /// Forgets the network header.
+    /// Clears the network header.
     #[inline(always)]
     pub fn clear_network_header(&mut self) {
         self.set_headers(IPV4, NO_HEADER.into());
     }
 
-    /// Forgets the transport header.
+    /// Clears the transport header.
     #[inline(always)]
     pub fn clear_transport_header(&mut self) {
         self.headers |= u64::from(NO_HEADER) << TRANSPORT;
@@ -442,29 +443,29 @@ impl View {
         self.bytes_at(self.transport())
     }
 
-    /// [`mac_data`](View::mac_data) for writing; a shared packet gets a copy of its own first.
+    /// Like [`mac_data`](View::mac_data), for writing; a shared packet is first copied.
     #[inline(always)]
     pub fn mac_data_mut(&mut self) -> Option<&mut [u8]> {
         self.make_sole();
         self.bytes_at_mut(self.mac())
     }
 
-    /// [`network_data`](View::network_data) for writing; a shared packet gets a copy of its own first.
+    /// Like [`network_data`](View::network_data), for writing; a shared packet is first copied.
     #[inline(always)]
     pub fn network_data_mut(&mut self) -> Option<&mut [u8]> {
         self.make_sole();
         self.bytes_at_mut(self.network())
     }
 
-    /// [`transport_data`](View::transport_data) for writing; a shared packet gets a copy of its own first.
+    /// Like [`transport_data`](View::transport_data), for writing; a shared packet is first copied.
     #[inline(always)]
     pub fn transport_data_mut(&mut self) -> Option<&mut [u8]> {
         self.make_sole();
         self.bytes_at_mut(self.transport())
     }
 
-    /// The first 20 bytes from the network header on, as an IPv4 header: none when the header is not set, or the
-    /// packet ends in front of its end. Free of charge behind an element that has checked the header.
+    /// The first 20 bytes from the network header on, as an IPv4 header: `None` when the header is not set,
+    /// or the packet is too short. Costs nothing after an element that has checked the header.
     #[inline(always)]
     pub fn ipv4(&self) -> Option<&Ipv4Header> {
         if self.headers & IPV4 == 0 {
@@ -475,7 +476,7 @@ impl View {
         Some(unsafe { &*self.there(self.network()).cast() })
     }
 
-    /// [`ipv4`](View::ipv4) for writing; a shared packet that has the header gets a copy of its own first.
+    /// Like [`ipv4`](View::ipv4), for writing; a shared packet that has the header is first copied.
     #[inline(always)]
     pub fn ipv4_mut(&mut self) -> Option<&mut Ipv4Header> {
         if self.headers & IPV4 == 0 {
@@ -522,8 +523,8 @@ impl View {
         (offset <= self.len).then_some(offset)
     }
 
-    /// The place that the descriptor keeps for what is `offset + len` bytes behind the start of the data. Outside of
-    /// the buffer, or farther than 64 KiB from where offsets count in a large one, it is no header.
+    /// The position that the descriptor stores for `offset + len` bytes after the start of the data. Outside
+    /// the buffer, or more than 64 KiB from the base of the offsets in a large one, the header is not set.
     #[inline(always)]
     fn place_of(&self, offset: isize, len: usize) -> u64 {
         let place = self.offset().wrapping_add_signed(offset).wrapping_add(len);
@@ -534,7 +535,7 @@ impl View {
         if inside { place as u64 } else { NO_HEADER.into() }
     }
 
-    /// The places of a header and of what is behind its `len` bytes.
+    /// The positions of a header and of the byte after its `len` bytes.
     #[inline(always)]
     fn places_of(&self, offset: isize, len: usize) -> (u64, u64) {
         (self.place_of(offset, 0), self.place_of(offset, len))
@@ -566,7 +567,7 @@ impl View {
         })
     }
 
-    /// Call [`make_sole`](View::make_sole) first, and then read the header's place.
+    /// Call [`make_sole`](View::make_sole) first, and only then read the header's position.
     #[inline(always)]
     fn bytes_at_mut(&mut self, header: u16) -> Option<&mut [u8]> {
         let len = self.len_from(header)?;
@@ -602,7 +603,7 @@ impl View {
         self.slot.set_timestamp(timestamp.as_nanos());
     }
 
-    /// To whom the link layer addressed the packet.
+    /// The recipient to which the link layer addressed the packet.
     #[inline(always)]
     pub fn packet_type(&self) -> PacketType {
         PacketType::of_flags((self.headers >> FLAGS) as u16)
@@ -621,7 +622,7 @@ impl View {
         Some(self.slot.port()).filter(|device| *device != NO_DEVICE)
     }
 
-    /// A second packet that looks at the same bytes, as [`Packet::share`].
+    /// A second packet that shares the same bytes, like [`Packet::share`].
     pub fn share(&mut self) -> Option<Packet> {
         self.with_packet(|packet| packet.share())
     }

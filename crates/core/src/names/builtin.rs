@@ -12,7 +12,7 @@ pub(super) fn number(kind: NumberKind, name: &str) -> Option<u32> {
     }
 }
 
-/// The built-in name of a number, the first in alphabetical order.
+/// The built-in name of a number; if there are several, the first in alphabetical order.
 pub(super) fn name(kind: NumberKind, number: u32) -> Option<&'static str> {
     table(kind).iter().find(|entry| entry.1 == number).map(|entry| entry.0)
 }

@@ -6,11 +6,11 @@ use super::{Addresses, NameTable, NumberKind, PORT_PROTOCOLS, TCP_OR_UDP};
 use crate::args::{Arg, ArgText, Args, Scope};
 use crate::net::{EtherAddress, Ipv4Prefix, Ipv6Prefix};
 
-/// Reads the arguments of an AddressInfo element, `NAME ADDRESS [ADDRESS...]` each, and gives the
-/// names that it defines.
+/// Reads the arguments of an AddressInfo element, `NAME ADDRESS [ADDRESS...]` each, and returns the names
+/// that it defines.
 ///
-/// An address is of any kind, or a name that is known already: an earlier one of the same element,
-/// one of its surroundings, or a network device.
+/// An address is of any kind, or a known name: an earlier one of the same element, one of its scope, or a
+/// network device.
 pub fn address_info(args: &mut Args<'_>) -> NameTable {
     let scope = *args.scope();
     let mut fresh = NameTable::new();
@@ -36,9 +36,9 @@ pub fn address_info(args: &mut Args<'_>) -> NameTable {
     fresh
 }
 
-/// Reads the arguments of a PortInfo element, `NAME PORT[/PROTOCOL] [NAME...]` each, and gives the
-/// names that it defines. Without a protocol, a name is known for TCP and UDP. A `#` starts a
-/// comment, as in services(5).
+/// Reads the arguments of a PortInfo element, `NAME PORT[/PROTOCOL] [NAME...]` each, and returns the names
+/// that it defines. Without a protocol, a name stands for both TCP and UDP. A `#` starts a comment, as in
+/// services(5).
 pub fn port_info(args: &mut Args<'_>) -> NameTable {
     let scope = *args.scope();
     let mut fresh = NameTable::new();
@@ -65,7 +65,7 @@ pub fn port_info(args: &mut Args<'_>) -> NameTable {
     fresh
 }
 
-/// The addresses of every kind that a word may be.
+/// The addresses of all kinds that a word can be.
 fn recognize(word: &ArgText, scope: &Scope<'_>) -> Addresses {
     let mut found =
         Addresses { ether: EtherAddress::parse(word, scope).ok(), ..Default::default() };
@@ -106,7 +106,7 @@ fn port_and_protocol(word: &ArgText, scope: &Scope<'_>) -> Option<(u16, Vec<u8>)
 }
 
 impl Addresses {
-    /// The number of kinds of addresses that there are.
+    /// The number of kinds of addresses that it has.
     fn kinds(&self) -> usize {
         let Self { ether, ipv4, ipv4_prefix, ipv6, ipv6_prefix } = self;
         [ether.is_some(), ipv4.is_some(), ipv4_prefix.is_some(), ipv6.is_some()]
@@ -116,7 +116,7 @@ impl Addresses {
             .count()
     }
 
-    /// These addresses, and the others' where there is none of a kind.
+    /// These addresses, with the other's for kinds that are missing.
     #[must_use]
     pub fn or(self, other: Self) -> Self {
         Self {

@@ -1,11 +1,11 @@
-//! The names of this machine: `/etc/services` and `/etc/protocols`, services(5) and protocols(5).
+//! The names defined on this machine: `/etc/services` and `/etc/protocols`, services(5) and protocols(5).
 
 use std::collections::HashMap;
 use std::sync::LazyLock;
 
 use super::{NumberKind, builtin};
 
-/// The number that this machine has for a name.
+/// The number for a name on this machine.
 pub(super) fn number(kind: NumberKind, name: &str) -> Option<u32> {
     static SERVICES: LazyLock<Names> = LazyLock::new(|| {
         let protocols = parse_protocols(&read("/etc/protocols"));
@@ -14,7 +14,7 @@ pub(super) fn number(kind: NumberKind, name: &str) -> Option<u32> {
     SERVICES.get(&(kind, name.to_owned())).copied()
 }
 
-/// The text of a file, which need not exist: then there are no more names than the built-in ones.
+/// The text of a file. If the file does not exist, there are only the built-in names.
 fn read(path: &str) -> String {
     std::fs::read(path).map_or(String::new(), |text| String::from_utf8_lossy(&text).into_owned())
 }
@@ -33,7 +33,7 @@ fn parse_protocols(text: &str) -> Names {
     names
 }
 
-/// Reads lines of the form `NAME PORT/PROTOCOL [ALIAS...]`; the first line of a name counts.
+/// Reads lines of the form `NAME PORT/PROTOCOL [ALIAS...]`; the first line for a name counts.
 fn parse_services(text: &str, mut names: Names) -> Names {
     for (name, place, aliases) in lines(text) {
         let Some((port, protocol)) = place.split_once('/') else { continue };
@@ -50,7 +50,7 @@ fn parse_services(text: &str, mut names: Names) -> Names {
     names
 }
 
-/// The first word, the second word and the rest of each line, comments left out.
+/// The first word, the second word and the rest of each line, without comments.
 fn lines(text: &str) -> impl Iterator<Item = (&str, &str, std::str::SplitAsciiWhitespace<'_>)> {
     text.lines().filter_map(|line| {
         let mut words = line.split('#').next()?.split_ascii_whitespace();

@@ -1,4 +1,4 @@
-//! From a flat graph to a router, and from a router to an engine.
+//! Builds a router from a flat graph, and an engine from a router.
 
 use std::collections::HashMap;
 use std::sync::Arc;
@@ -19,14 +19,14 @@ use crate::services::{DeviceBook, Services};
 use crate::stats::NodeStats;
 use crate::topology::Topology;
 
-/// What a router is built with, beside its graph.
+/// What a router is built with, in addition to its graph.
 pub struct Options {
-    /// How many threads run it.
+    /// The number of threads that run it.
     pub threads: usize,
-    /// The cores that the threads are pinned to, in order; when there are fewer than threads, over
-    /// again.
+    /// The cores that the threads are pinned to, in order. If there are fewer cores than threads, they
+    /// repeat.
     pub cores: Vec<usize>,
-    /// Whether to pin the threads, when no cores are given, near the devices that they receive from.
+    /// Whether to pin the threads near the devices that they receive from, when no cores are given.
     pub pin: bool,
     /// The machine that it runs on.
     pub topology: Topology,
@@ -34,10 +34,10 @@ pub struct Options {
     pub optimise: bool,
     /// The clock.
     pub clock: Clock,
-    /// What the program gives to elements.
+    /// The services that the program provides to elements.
     pub services: Services,
-    /// The configuration as its author wrote it, for the handler `config`; when empty, that gives
-    /// the flat configuration.
+    /// The configuration as its author wrote it, for the handler `config`. If it is empty, the handler
+    /// returns the flat configuration.
     pub written: String,
 }
 
@@ -56,7 +56,7 @@ impl Default for Options {
     }
 }
 
-/// What the engine has besides classes: words of `require(...)`, and of `click-buildtool provides`.
+/// What the engine provides besides classes: words for `require(...)`, and for `click-buildtool provides`.
 pub const FEATURES: &[&str] = &[
     "batch",
     "batching",
@@ -77,8 +77,8 @@ pub const FEATURES: &[&str] = &[
     "userlevel",
 ];
 
-/// Configures a router and checks all that can be checked without touching a device. Reports all
-/// findings; the router is absent when there is an error among them.
+/// Configures a router and checks everything that can be checked without opening a device. Reports all
+/// diagnostics; returns no router when one of them is an error.
 pub fn check(
     graph: &Graph,
     registry: &Registry,
@@ -163,7 +163,7 @@ pub fn check(
     (sound.then_some(router), diagnostics)
 }
 
-/// Lets every element look at the graph.
+/// Lets every element inspect the graph.
 fn inspect(
     router: &Router,
     connections: &[millrace_lang::Connection],
@@ -175,7 +175,7 @@ fn inspect(
     }
 }
 
-/// Initialises the elements of a router, in order of their phases, and makes its threads' state.
+/// Initialises the elements of a router, in order of their phases, and creates its threads' state.
 ///
 /// # Errors
 /// Elements refused; those that were initialised have been cleaned up again.
@@ -183,11 +183,11 @@ pub fn initialize(router: Router, seed: u64) -> Result<Engine, Vec<Diagnostic>> 
     initialize_shared(Arc::new(router), seed)
 }
 
-/// As [`initialize`], for a router that is to replace a running one
-/// ([`Router::replace`](Router::replace)). On virtual time it begins at the other's time.
+/// Like [`initialize`], for a router that replaces a running one ([`Router::replace`](Router::replace)). On
+/// virtual time it begins at the other's time.
 ///
 /// # Errors
-/// As [`initialize`].
+/// See [`initialize`].
 pub fn initialize_beside(
     router: Router,
     seed: u64,
@@ -290,7 +290,7 @@ fn contexts(router: &Arc<Router>, seed: u64) -> Vec<Context> {
     contexts
 }
 
-/// The part of the graph that treats packets one by one, for one thread.
+/// The part of the graph that processes packets one by one, for one thread.
 fn layout(router: &Router, thread: usize, wiring: &Wiring) -> Layout {
     let mut steps = Vec::new();
     for (frame, &(element, port)) in wiring.frames.iter().enumerate() {
@@ -306,7 +306,7 @@ fn layout(router: &Router, thread: usize, wiring: &Wiring) -> Layout {
     Layout::new(steps)
 }
 
-/// A router on its way from the graph.
+/// A router while it is being built from the graph.
 struct Builder<'a> {
     graph: &'a Graph,
     services: &'a Services,
@@ -375,8 +375,8 @@ impl<'a> Builder<'a> {
         }
     }
 
-    /// Configures every element of a known class, in order of the phases; parts come in the order
-    /// of the graph and are complete unless an error is reported.
+    /// Configures every element of a known class, in order of the phases. The parts are in the order of the
+    /// graph, and complete unless an error is reported.
     fn configure(&mut self, counts: &[Counts]) -> Vec<Part> {
         let lookup = NamesOf {
             by_name: self.graph.elements.iter().enumerate().map(|(id, e)| (&*e.name, id)).collect(),

@@ -1,4 +1,4 @@
-//! What can be asked of a router while it runs: handlers and statistics.
+//! Access to a running router: handlers and statistics.
 
 use crate::args::HandlerRef;
 use crate::element::handlers::{low_level_name, no_parameters};
@@ -10,7 +10,7 @@ use crate::engine::{DelayStats, Order};
 use crate::services::HotConfig;
 use crate::stats::ElementStats;
 
-/// What a router says of one of its elements.
+/// What a router reports about one of its elements.
 #[derive(Clone, Copy, Debug)]
 pub struct ElementInfo<'a> {
     /// Its full name.
@@ -30,10 +30,10 @@ pub struct ElementInfo<'a> {
 /// The handlers that every element has.
 const COMMON: &[&str] = &["handlers", "ports", "config", "class", "name"];
 
-/// The handler that replaces the configuration, where the program lets it.
+/// The handler that replaces the configuration, if the program allows it.
 const HOTCONFIG: &str = "hotconfig";
 
-/// The handlers of the router itself: name, readable, writable.
+/// The global handlers of the router: name, readable, writable.
 const GLOBAL: &[(&str, bool, bool)] = &[
     ("version", true, false),
     ("driver", true, false),
@@ -71,11 +71,11 @@ impl Router {
         &self.connections
     }
 
-    /// Reads a handler by `element.handler`; a name without a point, or of an empty element, is
-    /// the router's own.
+    /// Reads a handler by `element.handler`; a name without a dot, or with an empty element, is a global
+    /// handler.
     ///
     /// # Errors
-    /// There is no such handler, it cannot be read, or it refuses.
+    /// There is no such handler, it cannot be read, or it returns an error.
     pub fn read(&self, path: &str, parameter: &[u8]) -> Result<Text, HandlerError> {
         match split_path(path) {
             (None, handler) => self.read_global(handler, parameter),
@@ -87,11 +87,11 @@ impl Router {
         }
     }
 
-    /// Writes a handler by `element.handler`; a name without a point, or of an empty element, is
-    /// the router's own.
+    /// Writes a handler by `element.handler`; a name without a dot, or with an empty element, is a global
+    /// handler.
     ///
     /// # Errors
-    /// There is no such handler, it cannot be written, or it refuses what is written.
+    /// There is no such handler, it cannot be written, or it rejects the value.
     pub fn write(&self, path: &str, text: &[u8]) -> Result<(), HandlerError> {
         match split_path(path) {
             (None, handler) => self.write_global(handler, text),
@@ -103,7 +103,7 @@ impl Router {
         }
     }
 
-    /// Refuses a handler that is for elements alone.
+    /// Rejects a handler that only elements may use.
     fn visible(&self, id: usize, handler: &str) -> Result<(), HandlerError> {
         let own = self.elements.get(id).and_then(|member| member.handler(handler));
         match own {
@@ -112,8 +112,8 @@ impl Router {
         }
     }
 
-    /// Whether a handler of element `id`, or one of the router's own, can be read and can be
-    /// written, by elements; none when there is no such handler.
+    /// Whether elements can read and write a handler of element `id`, or a global handler; `None` when there
+    /// is no such handler.
     pub fn access_of(&self, id: Option<usize>, handler: &str) -> Option<(bool, bool)> {
         let Some(id) = id else {
             let found = self.global_handlers().into_iter().find(|(name, _, _)| name == handler);
@@ -133,7 +133,7 @@ impl Router {
     /// Reads a handler that element `caller` names.
     ///
     /// # Errors
-    /// As [`read`](Self::read).
+    /// See [`read`](Self::read).
     pub fn read_from(
         &self,
         caller: usize,
@@ -149,7 +149,7 @@ impl Router {
     /// Writes a handler that element `caller` names.
     ///
     /// # Errors
-    /// As [`write`](Self::write).
+    /// See [`write`](Self::write).
     pub fn write_to(
         &self,
         caller: usize,
@@ -162,7 +162,7 @@ impl Router {
         }
     }
 
-    /// The element and the name of a handler; no element when it is one of the router's own.
+    /// The element and the name of a handler; no element for a global handler.
     pub(crate) fn locate<'h>(
         &self,
         caller: usize,
@@ -180,7 +180,7 @@ impl Router {
     /// Reads a handler of element `id`.
     ///
     /// # Errors
-    /// As [`read`](Self::read).
+    /// See [`read`](Self::read).
     pub fn read_of(&self, id: usize, handler: &str, text: &[u8]) -> Result<Text, HandlerError> {
         let member = self.elements.get(id).ok_or_else(|| no_element(&id.to_string()))?;
         let call = Call::new(self, id, handler, text);
@@ -199,7 +199,7 @@ impl Router {
     /// Writes a handler of element `id`.
     ///
     /// # Errors
-    /// As [`write`](Self::write).
+    /// See [`write`](Self::write).
     pub fn write_of(&self, id: usize, handler: &str, text: &[u8]) -> Result<(), HandlerError> {
         let member = self.elements.get(id).ok_or_else(|| no_element(&id.to_string()))?;
         let call = Call::new(self, id, handler, text);
@@ -217,7 +217,7 @@ impl Router {
         written
     }
 
-    /// Finds out whether the order of the elements' effects shows at present.
+    /// Checks whether the order of the elements' effects is visible at present.
     pub(super) fn heed_order(&self) {
         let shows = |member: &Member| {
             let class = &member.info.class;
@@ -227,7 +227,7 @@ impl Router {
         self.goes_singly.store(self.elements.iter().any(shows), Relaxed);
     }
 
-    /// The order in which inputs with packets are to run.
+    /// The order in which inputs with packets run.
     #[inline]
     pub(crate) fn order(&self) -> Order {
         match self.goes_singly.load(Relaxed) {
@@ -236,15 +236,15 @@ impl Router {
         }
     }
 
-    /// Makes a low-level call (Click's LLRPC) of an element: by its number, with these bytes.
+    /// Makes a low-level call (Click's LLRPC) to an element, with a number and these bytes.
     ///
     /// # Errors
-    /// There is no such element or no such call, or it refuses.
+    /// There is no such element or call, or it returns an error.
     pub fn low_level(&self, element: &str, number: u8, data: &[u8]) -> Result<Text, HandlerError> {
         self.read_of(self.known(element)?, &low_level_name(number), data)
     }
 
-    /// Whether a handler, named as for [`read`](Self::read), can be read and can be written.
+    /// Whether a handler, named as in [`read`](Self::read), can be read and can be written.
     ///
     /// # Errors
     /// There is no such handler.
@@ -275,7 +275,7 @@ impl Router {
         found.ok_or_else(|| HandlerError::NoHandler(name.to_owned()))
     }
 
-    /// The handlers of element `id`, its own first: name, readable, writable.
+    /// The handlers of element `id`, first those that it declares: name, readable, writable.
     pub fn handlers_of(&self, id: usize) -> Vec<(String, bool, bool)> {
         let Some(member) = self.elements.get(id) else { return Vec::new() };
         let listed = |own: &&Handler| own.name != ANY_HANDLER && !own.is_hidden();
@@ -290,7 +290,7 @@ impl Router {
         list
     }
 
-    /// The router's own handlers: name, readable, writable.
+    /// The global handlers: name, readable, writable.
     pub fn global_handlers(&self) -> Vec<(String, bool, bool)> {
         let hot = self.services.get::<HotConfig>().is_some();
         let hot = hot.then_some((HOTCONFIG, false, true));
@@ -298,8 +298,8 @@ impl Router {
         all.map(|(name, read, write)| (name.to_owned(), read, write)).collect()
     }
 
-    /// What element `id` has counted. No thread is stopped for it: counts that change together
-    /// may be seen a moment apart.
+    /// The counts of element `id`. No thread is stopped for this, so counts that change together may be read
+    /// at slightly different moments.
     pub fn stats_of(&self, id: usize) -> ElementStats {
         let mut sum = ElementStats::default();
         if let Some(member) = self.elements.get(id) {
@@ -337,7 +337,7 @@ impl Router {
         Ok(text.into_bytes())
     }
 
-    /// Reads one of the router's own handlers.
+    /// Reads a global handler.
     ///
     /// # Errors
     /// There is no such handler, it cannot be read, or there is a parameter.
@@ -377,10 +377,10 @@ impl Router {
         Ok(text.into_bytes())
     }
 
-    /// Writes one of the router's own handlers.
+    /// Writes a global handler.
     ///
     /// # Errors
-    /// There is no such handler, it cannot be written, or it refuses.
+    /// There is no such handler, it cannot be written, or it rejects the value.
     pub fn write_global(&self, handler: &str, text: &[u8]) -> Result<(), HandlerError> {
         match handler {
             HOTCONFIG => match self.services.get::<HotConfig>() {
@@ -400,7 +400,7 @@ impl Router {
         }
     }
 
-    /// A line for each pull input and push output.
+    /// One line for each pull input and push output.
     fn active_ports(&self) -> String {
         let mut text = String::new();
         for member in &self.elements {
@@ -414,7 +414,7 @@ impl Router {
         text
     }
 
-    /// A line for each element: its name and the threads that reach it.
+    /// One line for each element: its name and the threads that reach it.
     fn thread_vectors(&self) -> String {
         let line = |(id, member): (usize, &Member)| {
             let threads: Vec<String> =
@@ -424,7 +424,7 @@ impl Router {
         self.elements.iter().enumerate().map(line).collect()
     }
 
-    /// A line for each element and reason: how many packets it dropped.
+    /// One line for each element and reason: the number of packets that it dropped.
     fn drops_text(&self) -> String {
         let lines = |(id, member): (usize, &Member)| {
             let drops = self.stats_of(id).drops;
@@ -433,7 +433,7 @@ impl Router {
         self.elements.iter().enumerate().map::<String, _>(lines).collect()
     }
 
-    /// A line for each thread: how it slept, and how long after a call or an alarm it was awake.
+    /// One line for each thread: how it slept, and how quickly it woke up after calls and alarms.
     fn rest_text(&self) -> String {
         let micros = |nanos: u64| nanos as f64 / 1e3;
         let delays = |delays: DelayStats| {
@@ -451,7 +451,7 @@ impl Router {
         text
     }
 
-    /// A line for each port: kind, a place for a count, what it is connected to.
+    /// One line for each port: kind, a column for a count, what it is connected to.
     fn ports_text(&self, id: usize, member: &Member) -> String {
         let mut text = String::new();
         for (kinds, what) in [(&member.inputs, "input"), (&member.outputs, "output")] {
@@ -480,7 +480,7 @@ impl Router {
     }
 }
 
-/// The element and the handler of a path; no element when it is the router's own.
+/// The element and the handler of a path; no element for a global handler.
 fn split_path(path: &str) -> (Option<&str>, &str) {
     match path.split_once('.') {
         None => (None, path),
@@ -489,7 +489,7 @@ fn split_path(path: &str) -> (Option<&str>, &str) {
     }
 }
 
-/// A line for each handler: its name, `r` and `w`, and a point when it is calm.
+/// One line for each handler: its name, `r` and `w`, and a dot when it is calm.
 fn handler_lines(handlers: &[(String, bool, bool)], calm: impl Fn(&str) -> bool) -> String {
     handlers
         .iter()

@@ -1,4 +1,4 @@
-//! What elements ask for while they are configured.
+//! What elements request while they are configured.
 
 use std::any::{Any, TypeId};
 use std::collections::HashMap;
@@ -7,7 +7,7 @@ use std::sync::Arc;
 use crate::element::{Receiver, Receiving, Transmitting};
 use crate::engine::{Task, Timer};
 
-/// Tasks, timers and wishes of the elements.
+/// Tasks, timers and requests of the elements.
 #[derive(Debug, Default)]
 pub(crate) struct Draft {
     pub(crate) tasks: Vec<DraftTask>,
@@ -18,22 +18,22 @@ pub(crate) struct Draft {
     /// Elements that transmit to devices.
     pub(crate) transmitters: Vec<(usize, Transmitting)>,
     pub(crate) timers: Vec<Timer>,
-    /// Elements or compounds, and the thread that their tasks and timers shall run on; none for the
-    /// plan's choice.
+    /// Elements or compound elements, and the thread for their tasks and timers; `None` leaves the choice to
+    /// the plan.
     pub(crate) pins: Vec<(String, Option<usize>)>,
-    /// Elements and what the user may want to know of them.
+    /// Elements, and advice about them for the user.
     pub(crate) advice: Vec<(usize, String)>,
     /// The element that decides what happens on a request to stop.
     pub(crate) driver: Option<usize>,
-    /// What random numbers begin with, when the configuration says so.
+    /// The seed for random numbers, if the configuration sets one.
     pub(crate) seed: Option<u64>,
     /// Whether any task may move to any thread while the router runs.
     pub(crate) movable: bool,
-    /// What elements share with one another, one of each type.
+    /// State that elements share with one another, one of each type.
     pub(crate) shared: HashMap<TypeId, Arc<dyn Any + Send + Sync>>,
 }
 
-/// A task, and what it is for.
+/// A task, and its purpose.
 #[derive(Debug)]
 pub(crate) struct DraftTask {
     pub(crate) task: Task,
@@ -42,14 +42,14 @@ pub(crate) struct DraftTask {
     pub(crate) place: Place,
 }
 
-/// Where a task belongs that the configuration does not pin.
+/// Where a task belongs if the configuration does not pin it.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Place {
     /// On the first thread.
     First,
     /// On another thread than the element's packets come from.
     Away,
-    /// On its thread of several: the plan made it.
+    /// On its thread of several: the plan created it.
     Team,
 }
 
@@ -57,7 +57,7 @@ pub(crate) enum Place {
 #[derive(Debug)]
 pub(crate) struct DraftTeam {
     pub(crate) element: usize,
-    /// The most threads; no bound unless given.
+    /// The maximum number of threads; no limit by default.
     pub(crate) most: Option<usize>,
     /// The first of the threads.
     pub(crate) offset: Option<usize>,

@@ -38,14 +38,14 @@ use crate::names::NameTable;
 use crate::services::{DeviceBook, Services};
 use crate::stats::NodeStats;
 
-/// A router that is checked and configured. It does not change any more: everything that does is
-/// in its elements and in its threads.
+/// A router that has been checked and configured. It does not change any more: everything that changes is in
+/// its elements and in its threads.
 pub struct Router {
     elements: Vec<Member>,
     by_name: HashMap<String, usize>,
     /// The graph.
     connections: Vec<Link>,
-    /// The configuration as it was written, and flat.
+    /// The configuration as it was written, and the flat one.
     written: String,
     flat: String,
     requirements: Vec<String>,
@@ -54,25 +54,25 @@ pub struct Router {
     devices: Option<Arc<DeviceBook>>,
     clock: Clock,
     plan: Plan,
-    /// What the elements asked for while they were configured.
+    /// What the elements requested while they were configured.
     draft: Draft,
     wakers: Arc<[Arc<Waker>]>,
     stats: Vec<Arc<[NodeStats]>>,
     stop: Stop,
     complaints: Lock<Vec<String>>,
-    /// Warnings of the initialisation.
+    /// Warnings from the initialisation.
     findings: Lock<Vec<Diagnostic>>,
     random: Lock<fastrand::Rng>,
     signals: Signals,
-    /// Whether each packet is to go all its way before the next one.
+    /// Whether each packet goes its whole way before the next one.
     goes_singly: AtomicBool,
-    /// The router that this one is to replace, until it has.
+    /// The router that this one replaces, until it has done so.
     predecessor: Lock<Option<Arc<Router>>>,
-    /// What is to run in place of this one.
+    /// The router that will run in place of this one.
     successor: Lock<Option<Successor>>,
 }
 
-/// Whether the locale's characters are UTF-8: the first of these variables counts, locale(7).
+/// Whether the locale's characters are UTF-8: the first of these variables that is set counts, locale(7).
 fn speaks_utf8() -> bool {
     let set = ["LC_ALL", "LC_CTYPE", "LANG"].iter().filter_map(std::env::var_os);
     let first = set.into_iter().find(|value| !value.is_empty()).unwrap_or_default();
@@ -126,12 +126,12 @@ struct Stop {
 }
 
 const RUNNING: u8 = 0;
-/// The threads end their round, and then finish what elements have under way.
+/// The threads end their round, and then elements finish their packets in flight.
 const STOPPING: u8 = 1;
-/// They end their round, and that is all.
+/// The threads end their round, and nothing else happens.
 const HALTED: u8 = 2;
 
-/// As many requests to stop as no driver outlives.
+/// A number of requests to stop that no driver survives.
 const FINAL: usize = usize::MAX / 2;
 
 impl Router {
@@ -140,7 +140,7 @@ impl Router {
         &self.clock
     }
 
-    /// The services that the program gave.
+    /// The services that the program provided.
     pub fn services(&self) -> &Services {
         &self.services
     }
@@ -155,7 +155,7 @@ impl Router {
         &self.plan
     }
 
-    /// How thread `thread` slept so far.
+    /// The sleep statistics of thread `thread`.
     pub fn rest_of(&self, thread: usize) -> RestStats {
         self.wakers.get(thread).map(|waker| waker.rest()).unwrap_or_default()
     }
@@ -165,7 +165,7 @@ impl Router {
         self.draft.tasks.iter().map(|drafted| &drafted.task)
     }
 
-    /// Whether `thread` may run a task: elements have state on the threads of their vectors only.
+    /// Whether `thread` may run a task: elements have state only on the threads of their thread vectors.
     pub(crate) fn may_move(&self, task: &Task, thread: usize) -> Result<(), String> {
         let plan = &self.plan;
         if thread >= plan.threads {
@@ -206,17 +206,17 @@ impl Router {
         self.elements.get(id)
     }
 
-    /// What elements share with one another, if one of them has asked for it.
+    /// State that elements share with one another, if one of them has asked for it.
     pub fn shared<T: Any + Send + Sync>(&self) -> Option<Arc<T>> {
         self.draft.shared.get(&TypeId::of::<T>())?.clone().downcast().ok()
     }
 
-    /// How many elements there are.
+    /// The number of elements.
     pub fn len(&self) -> usize {
         self.elements.len()
     }
 
-    /// True when there is no element.
+    /// True when there are no elements.
     pub fn is_empty(&self) -> bool {
         self.elements.is_empty()
     }
@@ -226,13 +226,13 @@ impl Router {
         self.by_name.get(name).copied()
     }
 
-    /// The element that `name` means to element `from`: the nearest one in the enclosing
-    /// compounds, from the inside out.
+    /// The element that `name` means for element `from`: the nearest one in the enclosing compound elements,
+    /// from the inside out.
     pub fn resolve(&self, from: usize, name: &str) -> Option<usize> {
         self.scope_of(from).find_element(name)
     }
 
-    /// The surroundings of element `id`, in which names in arguments have their meaning.
+    /// The scope of element `id`, in which names in its arguments are looked up.
     pub fn scope_of(&self, id: usize) -> Scope<'_> {
         let scope = Scope::new(self.name_of(id), &self.names, self);
         match &self.devices {
@@ -266,13 +266,13 @@ impl Router {
         self.elements.get(id)?.outputs.get(port).copied()
     }
 
-    /// What elements want the user to know: element and advice.
+    /// Advice from elements for the user: element and text.
     pub fn advice(&self) -> &[(usize, String)] {
         &self.draft.advice
     }
 
-    /// Says something to the user while the router runs, on standard error, with the quotation
-    /// marks of their locale.
+    /// Prints a message to the user while the router runs, on standard error, with the quotation marks of the
+    /// locale.
     pub fn chatter(&self, message: &str) {
         use std::io::Write;
         static UTF8: LazyLock<bool> = LazyLock::new(speaks_utf8);
@@ -284,7 +284,7 @@ impl Router {
         let _ = writeln!(std::io::stderr(), "{message}");
     }
 
-    /// Random numbers for whoever is not a thread of the router (seeded as theirs are).
+    /// Random numbers for callers that are not threads of the router (seeded like theirs).
     pub fn random(&self) -> MutexGuard<'_, fastrand::Rng> {
         self.random.lock()
     }
@@ -294,7 +294,7 @@ impl Router {
         &self.signals
     }
 
-    /// Runs what listens to signals that have come.
+    /// Runs the elements that listen to signals that have arrived.
     pub(crate) fn heed_signals(&self) {
         for (signal, elements) in self.signals.take() {
             if elements.is_empty() {
@@ -324,62 +324,62 @@ impl ElementLookup for Router {
 
 /// Stopping.
 impl Router {
-    /// Asks the router to stop, as Click's elements do; an element that drives it (DriverManager,
-    /// Script) may have it go on.
+    /// Requests a stop, as Click's elements do. An element that drives the router (DriverManager, Script) may
+    /// keep it running.
     pub fn request_stop(&self) {
         self.request_stops(1);
     }
 
-    /// Asks the router to stop so many times at once.
+    /// Makes this many requests to stop at once.
     pub fn request_stops(&self, times: usize) {
         self.stop.requests.fetch_add(times.min(FINAL / 4), Ordering::SeqCst);
         self.wake();
     }
 
-    /// Asks the router to stop, over and over until it does (a signal): an element that drives it
-    /// gets to finish what it does when stopped, but waits for nothing any more.
+    /// Requests a stop repeatedly until the router stops (after a signal). An element that drives it can
+    /// finish what it does when stopped, but waits for nothing any more.
     pub fn request_final_stop(&self) {
         self.stop.requests.store(FINAL, Ordering::SeqCst);
         self.wake();
     }
 
-    /// Stops the router in good order, whatever drives it: elements [finish](crate::Element::drain) what they
-    /// have under way.
+    /// Stops the router in an orderly way, whatever drives it: elements [finish](crate::Element::drain) their
+    /// packets in flight.
     pub fn stop(&self) {
         self.enter_phase(STOPPING);
     }
 
-    /// Stops the router at once, whatever drives it: packets stay where they are, also when it is
+    /// Stops the router at once, whatever drives it: packets stay where they are, even if it is
     /// [stopping](Self::stop) already.
     pub fn halt(&self) {
         self.enter_phase(HALTED);
     }
 
-    /// Goes on to a later phase; there is no way back.
+    /// Enters a later phase; there is no way back.
     fn enter_phase(&self, phase: u8) {
         if self.stop.phase.fetch_max(phase, Ordering::SeqCst) == RUNNING {
             self.wakers.iter().for_each(|waker| waker.wake());
         }
     }
 
-    /// Whether the router stops, in whichever way.
+    /// Whether the router stops, in either way.
     #[inline]
     pub fn is_halted(&self) -> bool {
         self.stop.phase.load(Ordering::Relaxed) != RUNNING
     }
 
-    /// Whether elements are to finish what they have under way.
+    /// Whether elements must finish their packets in flight.
     pub(crate) fn drains(&self) -> bool {
         self.stop.phase.load(Ordering::Relaxed) == STOPPING
     }
 
-    /// Whether the router stops, or has been asked [for the last time](Self::request_final_stop) to: a thread
-    /// that waits for something in the middle of its work is to give up.
+    /// Whether the router stops, or has got its [final request](Self::request_final_stop) to stop: a thread
+    /// that waits for something in the middle of its work must give up.
     pub fn is_stopping(&self) -> bool {
         self.is_halted() || self.stop.requests.load(Ordering::Relaxed) > FINAL / 2
     }
 
-    /// Whether a request to stop waits to be heeded.
+    /// Whether a request to stop is pending.
     pub(crate) fn is_asked_to_stop(&self) -> bool {
         self.stop.requests.load(Ordering::Relaxed) > 0
     }
@@ -397,24 +397,24 @@ impl Router {
         self.draft.driver
     }
 
-    /// Has the first thread look at what has come from outside: requests to stop, signals.
+    /// Makes the first thread check for outside events: requests to stop, signals.
     pub fn wake(&self) {
         if let Some(first) = self.wakers.first() {
             first.wake();
         }
     }
 
-    /// What the elements warned of while they were initialised, for the program to show.
+    /// The elements' warnings from their initialisation, for the program to print.
     pub fn take_findings(&self) -> Vec<Diagnostic> {
         std::mem::take(&mut self.findings.lock())
     }
 
-    /// Keeps a message for the end of the run.
+    /// Stores a message for the end of the run.
     pub fn complain(&self, message: String) {
         self.complaints.lock().push(message);
     }
 
-    /// Cleans every element up, in order; returns what went wrong.
+    /// Cleans up every element, in order; returns the errors.
     pub(crate) fn cleanup(&self) -> Vec<String> {
         for member in &self.elements {
             if let Err(refused) = member.element.cleanup(self) {

@@ -5,36 +5,36 @@ use crate::element::PortKind;
 use crate::element::node::Node;
 use crate::engine::Notifier;
 
-/// The nearest elements with a notifier on all ways upstream of a pull input, or downstream of a
-/// push output.
+/// The nearest elements with a notifier on all paths upstream of a pull input, or downstream of a push
+/// output.
 #[derive(Clone, Debug, Default)]
 pub(crate) struct Path {
     /// Elements, their ports, and whether these are outputs (upstream) or inputs (downstream).
     ends: Vec<(usize, usize)>,
-    /// Those upstream of ends that pass wakes: they wake, but do not say whether there are packets.
+    /// Elements upstream of ends that pass wake-ups on: they wake, but do not show whether there are packets.
     beyond: Vec<(usize, usize)>,
     upstream: bool,
-    /// Every way ends at a notifier.
+    /// Every path ends at a notifier.
     pub(crate) all_tell: bool,
 }
 
 impl Path {
-    /// The ways that pull input `port` of `element` takes packets from.
+    /// The paths from which pull input `port` of `element` gets packets.
     pub(crate) fn upstream(router: &Router, element: usize, port: usize) -> Self {
         Self::find(router, (element, port), true)
     }
 
-    /// The ways that packets take from push output `port` of `element`.
+    /// The paths that packets take from push output `port` of `element`.
     pub(crate) fn downstream(router: &Router, element: usize, port: usize) -> Self {
         Self::find(router, (element, port), false)
     }
 
-    /// Whether a way ends at a notifier.
+    /// Whether a path ends at a notifier.
     pub(crate) fn has_ends(&self) -> bool {
         !self.ends.is_empty()
     }
 
-    /// The notifiers at the ends of the ways.
+    /// The notifiers at the ends of the paths.
     pub(crate) fn notifiers<'a>(
         &'a self,
         router: &'a Router,
@@ -42,7 +42,7 @@ impl Path {
         self.ends.iter().filter_map(|&end| router.notifier(end, self.upstream))
     }
 
-    /// All notifiers that wake who waits at the start of the ways.
+    /// All notifiers that wake a task waiting at the start of the paths.
     pub(crate) fn wakers<'a>(&'a self, router: &'a Router) -> impl Iterator<Item = &'a Notifier> {
         let beyond = self.beyond.iter().filter_map(|&end| router.notifier(end, self.upstream));
         self.notifiers(router).chain(beyond)
@@ -79,8 +79,8 @@ impl Path {
     }
 }
 
-/// The nearest elements that `is_end` holds for, on all ways from a port: downstream of an output, or upstream of
-/// an input. In the order of their finding.
+/// The nearest elements for which `is_end` is true, on all paths from a port: downstream of an output, or
+/// upstream of an input. In the order in which they are found.
 pub(crate) fn nearest(
     router: &Router,
     start: (usize, usize),
@@ -143,7 +143,7 @@ impl Router {
         })
     }
 
-    /// Another instance of an element whose class lets it be entered while it runs.
+    /// Another instance of an element whose class allows it to be entered while it runs.
     pub(crate) fn instantiate_reentrant(&self, element: usize) -> Option<Box<dyn Node>> {
         let member = self.elements.get(element).filter(|member| member.info.class.reentrant)?;
         Some(member.instantiate())

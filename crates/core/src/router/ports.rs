@@ -1,4 +1,4 @@
-//! Do the connections fit the ports? The wording of the errors is Click's.
+//! Checks that the connections fit the ports. The wording of the errors is Click's.
 
 use std::collections::HashSet;
 
@@ -6,15 +6,15 @@ use millrace_lang::{Connection, Diagnostic, Graph};
 
 use crate::element::{ClassInfo, PortKind};
 
-/// How many ports an element has.
+/// The numbers of an element's ports.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub(super) struct Counts {
     pub(super) inputs: usize,
     pub(super) outputs: usize,
 }
 
-/// Counts each element's ports: as many as the connections use, within what its class allows.
-/// Reports connections to ports that cannot be, and takes them out of `connections`.
+/// Counts each element's ports: as many as the connections use, within the limits of its class. Reports
+/// connections to ports that cannot exist, and removes them from `connections`.
 pub(super) fn count(
     graph: &Graph,
     infos: &[Option<&'static ClassInfo>],
@@ -51,7 +51,7 @@ pub(super) fn count(
     counts
 }
 
-/// Reports push outputs and pull inputs that are connected twice, and ports that are not at all.
+/// Reports push outputs and pull inputs that are connected twice, and unconnected ports.
 pub(super) fn check_use(
     graph: &Graph,
     infos: &[Option<&'static ClassInfo>],
@@ -109,7 +109,7 @@ pub(super) fn check_use(
     }
 }
 
-/// `name :: Class`, as messages call an element.
+/// `name :: Class`, the form of elements in messages.
 pub(super) fn described(graph: &Graph, id: usize) -> String {
     let element = &graph.elements[id];
     format!("{} :: {}", element.name, element.class)

@@ -1,5 +1,5 @@
-//! Push or pull? Every agnostic port is given the kind that its neighbours need (Kohler et al.,
-//! TOCS 2000, section 4.2), and where two kinds meet, the way that led there is reported.
+//! Decides between push and pull. Every agnostic port gets the kind that its neighbours need (Kohler et al.,
+//! TOCS 2000, section 4.2). Where two kinds meet, the path that led there is reported.
 
 use std::collections::VecDeque;
 
@@ -14,7 +14,7 @@ pub(super) type Kinds = (Vec<Vec<PortKind>>, Vec<Vec<PortKind>>);
 /// A port: element, whether it is an output, number.
 type Port = (usize, bool, usize);
 
-/// Finds the kind of every port. Agnostic ports that nothing decides are push.
+/// Finds the kind of every port. Agnostic ports that no neighbour decides are push.
 pub(super) fn resolve(
     graph: &Graph,
     infos: &[Option<&'static ClassInfo>],
@@ -30,15 +30,15 @@ pub(super) fn resolve(
 struct Spread<'a> {
     graph: &'a Graph,
     infos: &'a [Option<&'static ClassInfo>],
-    /// First port number of each element's inputs and outputs in the lists below.
+    /// The first port number of each element's inputs and outputs in the lists below.
     first: Vec<[usize; 2]>,
     kinds: Vec<PortKind>,
     ports: Vec<Port>,
-    /// Joined ports: they must be of one kind. The connection that joins them, or none inside an
+    /// Linked ports, which must have the same kind, with the connection that links them, or `None` inside an
     /// element.
     joined: Vec<Vec<(usize, Option<usize>)>>,
     connections: &'a [Connection],
-    /// For a port that was decided by another: that one.
+    /// For a port whose kind follows from another port: that port.
     decided_by: Vec<Option<usize>>,
 }
 
@@ -161,7 +161,7 @@ impl<'a> Spread<'a> {
         })
     }
 
-    /// Notes why a port that was agnostic is of the kind that it is.
+    /// Adds why an agnostic port has its kind.
     fn explain(&self, diagnostic: Diagnostic, port: usize) -> Diagnostic {
         let mut way = vec![port];
         let mut at = port;

@@ -1,20 +1,20 @@
-//! Signals of the system, and the elements that run when one comes.
+//! System signals, and the elements that run when one arrives.
 
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, MutexGuard};
 
 use crate::Lock;
 
-/// Signals have numbers below this.
+/// Signal numbers are below this.
 const SIGNALS: usize = 32;
 
-/// What becomes of a signal that nobody listens to.
+/// What happens on a signal that no element listens to.
 type Unheard = Box<dyn Fn(i32) + Send + Sync>;
 
-/// Which elements listen to which signals, and which signals have come. The program sets the marks
-/// when signals come, and wakes the router.
+/// Which elements listen to which signals, and which signals have arrived. The program sets the marks when
+/// signals arrive, and wakes the router.
 pub struct Signals {
-    /// Whether any has come.
+    /// Whether any signal has arrived.
     any: Arc<AtomicBool>,
     marks: [Arc<AtomicBool>; SIGNALS],
     listeners: Lock<Vec<(i32, usize)>>,
@@ -33,7 +33,7 @@ impl Default for Signals {
 }
 
 impl Signals {
-    /// Lets an element's handler `run` be written when a signal comes, once.
+    /// Writes to an element's handler `run` when a signal arrives, once.
     pub fn listen(&self, signal: i32, element: usize) {
         let mut listeners = self.listeners();
         if !listeners.contains(&(signal, element)) {
@@ -49,13 +49,13 @@ impl Signals {
         wanted
     }
 
-    /// The marks to set when a signal comes: its own first, then the one for any.
+    /// The marks to set when a signal arrives: its own first, then the one for any signal.
     pub fn marks(&self, signal: i32) -> Option<[Arc<AtomicBool>; 2]> {
         let mark = self.marks.get(usize::try_from(signal).ok()?)?;
         Some([mark.clone(), self.any.clone()])
     }
 
-    /// Says what to do when a signal comes that no element listens to any more.
+    /// Sets what to do when a signal arrives that no element listens to any more.
     pub fn when_unheard(&self, act: impl Fn(i32) + Send + Sync + 'static) {
         *self.unheard.lock() = Some(Box::new(act));
     }
@@ -65,7 +65,7 @@ impl Signals {
         self.any.load(Ordering::Relaxed)
     }
 
-    /// The signals that have come, each with the elements that listened.
+    /// The signals that have arrived, each with the elements that listened.
     pub(crate) fn take(&self) -> Vec<(i32, Vec<usize>)> {
         self.any.store(false, Ordering::SeqCst);
         let mut come = Vec::new();

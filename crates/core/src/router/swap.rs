@@ -1,4 +1,4 @@
-//! Hot swap: a router that takes the place of a running one.
+//! Hot swap: a router that replaces a running one.
 
 use std::sync::Arc;
 use std::sync::atomic::Ordering;
@@ -8,30 +8,29 @@ use super::{FINAL, Router};
 use crate::element::Init;
 use crate::engine::Engine;
 
-/// An engine that waits to take another one's place.
+/// An engine that waits to replace another one.
 pub(crate) struct Successor {
     engine: Engine,
-    /// When the other one was told to end.
+    /// When the other one was asked to end.
     told: Instant,
-    /// Whom to tell that it has happened.
+    /// The function to call when it has happened.
     done: Box<dyn FnOnce(Swapped) + Send>,
 }
 
-/// A hot swap that has happened.
+/// A completed hot swap.
 pub struct Swapped {
     /// The router that runs from now on.
     pub router: Arc<Router>,
-    /// How long no packet moved.
+    /// How long packets did not move.
     pub pause: Duration,
     /// What the old router's elements could not flush or restore.
     pub complaints: Vec<String>,
 }
 
 impl Router {
-    /// Has another engine, [initialised beside](super::initialize_beside) this router, take its
-    /// place as soon as its threads have ended the round that they are in. `done` is called on the
-    /// thread that runs the engine, just before the new one starts. Of several that wait the last
-    /// one counts.
+    /// Replaces this router with another engine, [initialised next to](super::initialize_beside) it, as soon
+    /// as its threads have ended their current round. `done` is called on the thread that runs the engine,
+    /// just before the new one starts. If several engines wait, the last one counts.
     pub fn replace(&self, engine: Engine, done: impl FnOnce(Swapped) + Send + 'static) {
         let done = Box::new(done);
         let next = Successor { engine, told: Instant::now(), done };
@@ -43,7 +42,7 @@ impl Router {
         self.successor.lock().take()
     }
 
-    /// The running router that this one is to replace.
+    /// The running router that this one replaces.
     pub(crate) fn predecessor(&self) -> Option<Arc<Self>> {
         self.predecessor.lock().clone()
     }
@@ -54,8 +53,8 @@ impl Router {
 }
 
 impl Successor {
-    /// Takes the place of a router whose threads have ended. What its elements said in the end is
-    /// the second part.
+    /// Replaces a router whose threads have ended. The second part contains the final messages of its
+    /// elements.
     pub(crate) fn take_over(self, old: &Arc<Router>) -> Engine {
         let Self { engine, told, done } = self;
         let router = engine.router().clone();

@@ -6,8 +6,7 @@ use crate::engine::Wiring;
 
 pub(super) const NOWHERE: u32 = u32::MAX;
 
-/// Makes the wiring of a graph whose port kinds are known. `starts` are the elements with tasks
-/// and timers.
+/// Makes the wiring of a graph whose port kinds are known. `starts` are the elements with tasks and timers.
 pub(super) fn make(
     inputs: &[Vec<PortKind>],
     outputs: &[Vec<PortKind>],
@@ -44,7 +43,7 @@ pub(super) fn make(
     Wiring { frames, first_output, outputs: targets, first_input, inputs: sources }
 }
 
-/// Where each element's ports start in a list of all, and the list's length.
+/// Where each element's ports start in a list of all ports, and the list's length.
 fn offsets(ports: &[Vec<PortKind>]) -> Vec<u32> {
     let mut at = 0u32;
     let mut offsets: Vec<u32> = ports
@@ -59,9 +58,9 @@ fn offsets(ports: &[Vec<PortKind>]) -> Vec<u32> {
     offsets
 }
 
-/// The order in which elements run: reverse postorder of a depth-first walk over push
-/// connections, last output first. So every element comes after those upstream of it (except
-/// around loops), and what hangs on an earlier output comes before what hangs on a later one.
+/// The order in which elements run: reverse postorder of a depth-first walk over push connections, last
+/// output first. So every element comes after those upstream of it (except around loops), and elements after
+/// an earlier output come before those after a later one.
 pub(super) fn ranks(outputs: &[Vec<PortKind>], connections: &[Link], starts: &[usize]) -> Vec<u32> {
     let n = outputs.len();
     let mut next: Vec<Vec<(usize, usize)>> = vec![Vec::new(); n];
@@ -87,7 +86,7 @@ pub(super) fn ranks(outputs: &[Vec<PortKind>], connections: &[Link], starts: &[u
     rank
 }
 
-/// Walks from `start`; takes the successors out of `next` as it goes.
+/// Walks from `start`; removes the successors from `next` on the way.
 fn walk(
     start: usize,
     next: &mut [Vec<(usize, usize)>],

@@ -1,44 +1,44 @@
-//! AggregateCounter - counts packets or bytes of each aggregate
+//! AggregateCounter - counts packets or bytes per aggregate
 //!
 //! # Synopsis
 //! `AggregateCounter([keywords BYTES, IP_BYTES, MULTIPACKET, EXTRA_LENGTH, AGGREGATE_FREEZE, AGGREGATE_STOP, AGGREGATE_CALL, COUNT_FREEZE, COUNT_STOP, COUNT_CALL, BANNER])`
 //!
 //! # Description
-//! Keeps a count for each value of the aggregate annotation. The counts are 32 bits wide and wrap
-//! round. Write `write_text_file` or `write_file` to have them in a file, in the order of the aggregates.
+//! Keeps a count for each value of the aggregate annotation. The counts are 32 bits wide and wrap around.
+//! `write_text_file` and `write_file` write them to a file, in the order of the aggregates.
 //!
-//! A frozen AggregateCounter goes on counting aggregates that it knows and begins none. Packets that
-//! arrive at input 1 are treated as if it were frozen.
+//! A frozen AggregateCounter still counts the aggregates that it knows, but adds no new ones. It treats packets from
+//! input 1 as if it were frozen.
 //!
 //! # Arguments
 //! - BYTES: count bytes, not packets. Keyword, default false.
 //! - IP_BYTES: with BYTES, count from the IP header on. Keyword, default false.
-//! - MULTIPACKET: without BYTES, a packet counts for as many as its annotation says stand for it
-//!   (extra packets; FromIPSummaryDump sets it). Keyword, default true.
-//! - EXTRA_LENGTH: with BYTES, add what a capture has cut off (the extra length annotation). Keyword,
+//! - MULTIPACKET: without BYTES, also count the packets that a packet stands for (its extra packets annotation, which
+//!   FromIPSummaryDump sets). Keyword, default true.
+//! - EXTRA_LENGTH: with BYTES, also count the bytes that the capture cut off (the extra length annotation). Keyword,
 //!   default true.
-//! - AGGREGATE_FREEZE, AGGREGATE_STOP: freeze, or stop the router, when an aggregate comes that would be
-//!   one more than this. Keywords.
-//! - AGGREGATE_CALL: a number and a write handler with its value, called then. Keyword; one of the
-//!   three at most.
-//! - COUNT_FREEZE, COUNT_STOP, COUNT_CALL: the same when the sum of all counts reaches a number.
-//! - BANNER: text for the head of files. Keyword.
+//! - AGGREGATE_FREEZE, AGGREGATE_STOP: freeze, or stop the router, when there are this many aggregates and a packet of
+//!   a new one arrives. Keywords.
+//! - AGGREGATE_CALL: a number of aggregates and a write handler with its value, called at that moment. Keyword; use at
+//!   most one of the three.
+//! - COUNT_FREEZE, COUNT_STOP, COUNT_CALL: the same, when the sum of all counts reaches a number.
+//! - BANNER: text for the head of each file. Keyword.
 //!
 //! # Ports
-//! One or two agnostic inputs, one or two agnostic outputs. With two outputs and push, output 1 gets
-//! the packets that were not counted.
+//! One or two agnostic inputs, one or two agnostic outputs. With two outputs and push, packets that were not counted
+//! leave by output 1.
 //!
 //! # Handlers
-//! - `write_text_file`, `write_ascii_file` (write): writes the file named, or standard output for `-`: a line
-//!   for each aggregate, the aggregate and its count.
-//! - `write_ip_file` (write): the same, with aggregates as IP addresses.
-//! - `write_pdf_file` (write): the same, with each count as a part of the sum.
-//! - `write_file` (write): the same as numbers of four bytes, little-endian.
-//! - `count`, `nagg` (read): the sum of all counts, and how many aggregates there are.
+//! - `write_text_file`, `write_ascii_file` (write): writes the named file, or standard output for `-`: one line per
+//!   aggregate, with the aggregate and its count.
+//! - `write_ip_file` (write): the same, with aggregates written as IP addresses.
+//! - `write_pdf_file` (write): the same, with each count as a fraction of the sum.
+//! - `write_file` (write): the same, as four-byte little-endian numbers.
+//! - `count`, `nagg` (read): the sum of all counts; the number of aggregates.
 //! - `freeze`, `active` (read, write): whether it is frozen; whether it counts at all.
 //! - `stop` (write): sets `active` to false and stops the router.
-//! - `clear` (write): forgets everything.
-//! - `reaggregate_counts` (write): makes counts aggregates, and counts how often each came.
+//! - `clear` (write): deletes all counts.
+//! - `reaggregate_counts` (write): turns each count into an aggregate, and counts how often each occurred.
 //! - `banner` (read, write): as BANNER.
 //! - `aggregate_call`, `count_call` (read, write): as AGGREGATE_CALL and COUNT_CALL; empty for none.
 //!
@@ -92,21 +92,21 @@ enum Unit {
 struct Counts {
     by_aggregate: HashMap<u32, u32, RandomState>,
     sum: u64,
-    /// Called when one more aggregate would come than it says.
+    /// Called before an aggregate is added beyond its number.
     aggregate_call: Option<Trigger>,
-    /// Called when the sum reaches what it says.
+    /// Called when the sum reaches its number.
     count_call: Option<Trigger>,
 }
 
-/// What came of counting a packet.
+/// The result of counting a packet.
 enum Counted {
-    /// Whether it counts, and what is to be called.
+    /// Whether the packet was counted, and what to call.
     Done(bool, Option<Trigger>),
-    /// This is to be called first.
+    /// Call this first, then count again.
     After(Trigger),
 }
 
-/// How a file is written.
+/// The format of a file.
 #[derive(Clone, Copy, PartialEq, Eq)]
 enum Format {
     Text,
@@ -220,7 +220,7 @@ impl Element for AggregateCounter {
     }
 }
 
-/// Reads the keywords PREFIX_FREEZE, PREFIX_STOP and PREFIX_CALL, of which one may be given.
+/// Reads the keywords PREFIX_FREEZE, PREFIX_STOP and PREFIX_CALL, at most one of which may be given.
 fn one_call(setup: &mut Setup<'_>, prefix: &str) -> Option<Trigger> {
     let name = setup.name().to_owned();
     let args = &mut setup.args;
@@ -263,7 +263,7 @@ fn call_handlers(
 }
 
 impl AggregateCounter {
-    /// Counts a packet; whether it was one to count.
+    /// Counts a packet; returns whether it was counted.
     fn count(&self, cx: &Context, packet: &Packet, freeze: bool) -> bool {
         loop {
             if !self.active.load(Relaxed) {
@@ -392,9 +392,9 @@ mod tests {
     }
 
     proptest! {
-        /// Against counts in a list.
+        /// Compares with counts kept in a list.
         #[test]
-        fn counts_as_a_list_would(packets in prop::collection::vec((0_u32..6, 1_usize..90), 0..60)) {
+        fn counts_match_counts_kept_in_a_list(packets in prop::collection::vec((0_u32..6, 1_usize..90), 0..60)) {
             let mut rig = Rig::new("AggregateCounter(BYTES true)", 1, 1).unwrap();
             let mut counts = [0; 6];
             for (aggregate, len) in &packets {

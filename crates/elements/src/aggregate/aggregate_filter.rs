@@ -1,15 +1,15 @@
-//! AggregateFilter - filters packets by their aggregates
+//! AggregateFilter - filters packets by aggregate
 //!
 //! # Synopsis
 //! `AggregateFilter(ACTION_1 AGGREGATES, ..., ACTION_N AGGREGATES)`
 //!
 //! # Description
-//! Does with each packet what the action of the first rule says that lists the packet's aggregate, and drops
-//! packets that no rule lists.
+//! Applies to each packet the action of the first rule that lists the packet's aggregate. Drops packets that no rule
+//! lists.
 //!
-//! An ACTION is the number of an output; `allow`, which means 0; `drop` or `deny`. AGGREGATES are
-//! numbers and ranges, such as `3 10-19`, or `all` or `-` for every aggregate. What a rule lists in vain,
-//! because an earlier one has it, is warned of.
+//! An ACTION is an output number; `allow`, which means output 0; or `drop` or `deny`. AGGREGATES are numbers and
+//! ranges, such as `3 10-19`, or `all` or `-` for every aggregate. A rule that matches nothing, because earlier rules
+//! list all its aggregates, causes a warning.
 //!
 //! # Arguments
 //! - ACTION AGGREGATES: a rule. Any number.
@@ -21,7 +21,7 @@
 //! None of its own.
 //!
 //! # Drops
-//! - filtered: a rule says so, or no rule lists the aggregate.
+//! - filtered: a rule drops the packet, or no rule lists its aggregate.
 //!
 //! # Example
 //! ```click
@@ -42,7 +42,7 @@ use millrace_core::{
 
 /// The element; its manual is at the top of the file.
 pub struct AggregateFilter {
-    /// By its last aggregate, the first of a range and where its packets go.
+    /// Keyed by the last aggregate of a range: its first aggregate and the action.
     ranges: BTreeMap<u32, (u32, Action)>,
     others: Action,
 }
@@ -127,7 +127,7 @@ fn range_of(word: &str) -> Option<(u32, u32)> {
 }
 
 impl AggregateFilter {
-    /// Adds those of a range that no earlier rule lists; whether there are any.
+    /// Adds the part of a range that no earlier rule lists; returns whether there is any.
     fn add(&mut self, first: u32, last: u32, action: Action) -> bool {
         let mut gaps = Vec::new();
         let mut next = Some(first);

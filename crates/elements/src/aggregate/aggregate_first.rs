@@ -1,18 +1,17 @@
-//! AggregateFirst - tells the first packet of each aggregate from the rest
+//! AggregateFirst - separates the first packet of each aggregate from the rest
 //!
 //! # Synopsis
 //! `AggregateFirst([keyword NOTIFIER])`
 //!
 //! # Description
-//! Passes on the first packet of each aggregate. The others leave by output 1, or are dropped if
-//! that is not connected.
+//! Forwards the first packet of each aggregate. The others leave by output 1, or are dropped if it is not connected.
 //!
-//! It remembers a bit for each aggregate seen: numbers that lie together, as those of AggregateIPFlows,
-//! share 512 bytes for each 4,096 of them.
+//! It keeps one bit for each aggregate seen: close numbers, such as those of AggregateIPFlows, share 512 bytes per
+//! 4,096 numbers.
 //!
 //! # Arguments
-//! - NOTIFIER: an AggregateIPFlows element that says when aggregates end; numbers are then forgotten.
-//!   Since that element never gives a number twice, this changes nothing but memory. Keyword.
+//! - NOTIFIER: an AggregateIPFlows element. Accepted and ignored: aggregates that have ended stay in memory, and
+//!   AggregateIPFlows never uses a number twice. Keyword.
 //!
 //! # Ports
 //! One agnostic input, one agnostic output; an optional push output for the others.
@@ -21,7 +20,7 @@
 //! - `clear` (write): forgets all aggregates.
 //!
 //! # Drops
-//! - filtered: it was not the first of its aggregate, and output 1 is not connected.
+//! - filtered: the packet was not the first of its aggregate, and output 1 is not connected.
 //!
 //! # Example
 //! ```click
@@ -44,7 +43,7 @@ pub struct AggregateFirst {
     seen: Lock<Seen>,
 }
 
-/// The aggregates that have come: the upper bits name a block of bits.
+/// The aggregates that have been seen: the upper bits select a block of bits.
 type Seen = HashMap<u32, Box<[u64; 64]>, RandomState>;
 
 register!(AggregateFirst, "aggregate_first.rs");

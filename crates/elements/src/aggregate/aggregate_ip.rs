@@ -1,39 +1,39 @@
-//! AggregateIP - makes a field of the packet its aggregate
+//! AggregateIP - sets the aggregate annotation from an IP, TCP, UDP or ICMP field
 //!
 //! # Synopsis
 //! `AggregateIP(FIELD [, keywords INCREMENTAL, UNSHIFT_IP_ADDR])`
 //!
 //! # Description
-//! Sets the aggregate annotation of each packet to the value of FIELD. Packets that have no such field - of
-//! another protocol, later fragments, too short ones - leave by output 1.
+//! Sets the aggregate annotation of each packet to the value of FIELD. Packets without the field - of another protocol,
+//! later fragments, or too short - leave by output 1.
 //!
-//! A FIELD has a name, such as `ip src`, or a place: `ip[8:2]` are two bytes from byte 8 on, as are
-//! `ip[8-9]`; in braces, numbers count bits. Places count from the start of the IP header (`ip`), the
-//! transport header (`transp`; `tcp`, `udp` and `icmp` ask for that protocol too) or what follows the
-//! TCP or UDP header (`data`). A length, `ip src/8`, takes the first bits of a field, a mask of contiguous ones
-//! those under it: `ip[8:2] & 0x3f0`.
+//! A FIELD is given by name, such as `ip src`, or by position: `ip[8:2]` and `ip[8-9]` are the two bytes from byte 8
+//! on; in braces, numbers count bits. Positions count from the start of the IP header (`ip`), of the transport header
+//! (`transp`; `tcp`, `udp` and `icmp` also require that protocol) or of the TCP or UDP payload (`data`). A length, as
+//! in `ip src/8`, selects the first bits of a field; a contiguous mask, as in `ip[8:2] & 0x3f0`, selects the bits under
+//! it.
 //!
-//! Names are `ip` vers, hl, tos, dscp, ecn, len, id, off, rf, df, mf, fragoff, ttl, proto, sum, src, dst;
-//! sport and dport, of `tcp` or `udp` or either; `udp` len, sum; `tcp` seq, ack, hl, flags, fin, syn, rst,
-//! psh, ackf, urg, win, sum, urp; `icmp` type, code, sum.
+//! The names are: for `ip` vers, hl, tos, dscp, ecn, len, id, off, rf, df, mf, fragoff, ttl, proto, sum, src, dst; for
+//! `tcp`, `udp` or neither sport, dport; for `tcp` seq, ack, hl, flags, fin, syn, rst, psh, ackf, urg, win, sum, urp;
+//! for `udp` len, sum; for `icmp` type, code, sum.
 //!
 //! # Arguments
-//! - FIELD: at most 32 bits, within four bytes that begin at a multiple of four. Positional, mandatory.
-//! - INCREMENTAL: add to the old aggregate: with a field of N bits it becomes old * 2^N + value. Keyword,
-//!   default false.
-//! - UNSHIFT_IP_ADDR: leave the bits of an IP address where they are: `ip src/8` of 10.1.2.3 is 10.0.0.0.
-//!   Keyword, default false.
+//! - FIELD: at most 32 bits, within one aligned four-byte word of its header. Positional, mandatory.
+//! - INCREMENTAL: combine with the old aggregate: with a field of N bits it becomes old * 2^N + value. Keyword, default
+//!   false.
+//! - UNSHIFT_IP_ADDR: leave the bits of an IP address in place: `ip src/8` of 10.1.2.3 is 10.0.0.0. Keyword, default
+//!   false.
 //!
 //! # Ports
 //! One agnostic input, one agnostic output; an optional push output for packets without the field.
 //!
 //! # Handlers
 //! - `header` (read): `ip`, `transp` or `payload`.
-//! - `bit_offset`, `bit_length` (read): where in the header the field begins, and how long it is.
+//! - `bit_offset`, `bit_length` (read): the offset of the field in its header, and its length, in bits.
 //!
 //! # Drops
-//! - no match: the packet has no such field, and output 1 is not connected.
-//! - header not set: its IP header is not known, and output 1 is not connected.
+//! - no match: the packet does not have the field, and output 1 is not connected.
+//! - header not set: the IP header's position is not known, and output 1 is not connected.
 //!
 //! # Example
 //! ```click
@@ -56,18 +56,18 @@ use super::field::{Field, Of, Part};
 /// The element; its manual is at the top of the file.
 pub struct AggregateIp {
     field: Field,
-    /// Where the word with the field begins in its header.
+    /// Offset, in the header, of the word that holds the field.
     word: usize,
     shift: u32,
     mask: u32,
     incremental: bool,
-    /// How far the value is put back to the left.
+    /// How far the value is shifted back to the left.
     unshift: u32,
 }
 
 register!(AggregateIp, "aggregate_ip.rs");
 
-/// The bits of the two addresses in the IP header.
+/// The bit offsets of the two addresses in the IP header.
 const ADDRESSES: [u32; 2] = [96, 128];
 
 impl Element for AggregateIp {
@@ -140,7 +140,7 @@ fn transport<'a>(packet: &'a View, ip: &Ipv4Header, of: Of) -> Option<&'a [u8]> 
     packet.transport_data().filter(|_| ip.is_first_fragment() && of.is(ip.protocol))
 }
 
-/// What follows the TCP or UDP header.
+/// The bytes after the TCP or UDP header.
 fn payload<'a>(packet: &'a View, ip: &Ipv4Header) -> Option<&'a [u8]> {
     let transport = packet.transport_data().filter(|_| ip.is_first_fragment())?;
     match ip.protocol {

@@ -1,15 +1,14 @@
-//! AggregateIPAddrPair - numbers pairs of IP addresses
+//! AggregateIPAddrPair - numbers pairs of source and destination IP addresses
 //!
 //! # Synopsis
 //! `AggregateIPAddrPair()`
 //!
 //! # Description
-//! Gives each pair of source and destination address a number, from 1 on in the order in which they
-//! come, and sets the aggregate annotation of each packet to it. Packets in the other direction have
-//! the same number. The paint annotation is 0 for packets in the direction of the pair's first, 1
-//! for the others.
+//! Numbers each pair of source and destination address in order of arrival, from 1, and sets the aggregate annotation
+//! of each packet to its pair's number. Packets in both directions have the same number. The paint annotation is 0 for
+//! packets in the direction of the pair's first packet, and 1 for the others.
 //!
-//! Numbers are kept until `clear` is written: some 24 bytes for each pair.
+//! Pairs are kept until `clear` is written; each needs about 24 bytes.
 //!
 //! # Arguments
 //! None.
@@ -18,11 +17,11 @@
 //! One agnostic input, one agnostic output; an optional push output for packets without an IP header.
 //!
 //! # Handlers
-//! - `clear` (write): forgets all pairs; numbers go on.
+//! - `clear` (write): deletes all pairs; numbering continues.
 //!
 //! # Drops
-//! - header not set: the IP header is not known, and output 1 is not connected.
-//! - table full: there are two thousand million pairs.
+//! - header not set: the IP header's position is not known, and output 1 is not connected.
+//! - table full: there are two billion pairs.
 //!
 //! # Example
 //! ```click
@@ -44,7 +43,8 @@ use crate::flows::table::{Fixed, Flows};
 
 /// The element; its manual is at the top of the file.
 pub struct AggregateIpAddrPair {
-    /// By the lower and the higher address: twice the number, and 1 more if the first packet's source was the higher one.
+    /// Keyed by the lower and the higher address: twice the number, plus 1 if the first packet's source was the higher
+    /// one.
     pairs: Flows<Key, Fixed>,
     next: AtomicU32,
 }

@@ -4,42 +4,42 @@
 //! `AggregateIPFlows([keywords TRACEINFO, SOURCE, TCP_TIMEOUT, TCP_DONE_TIMEOUT, UDP_TIMEOUT, FRAGMENT_TIMEOUT, REAP, ICMP, FRAGMENTS])`
 //!
 //! # Description
-//! Gives each flow of TCP or UDP a number, from 1 on in the order in which they begin, and sets the aggregate
-//! annotation of each packet to it. A flow is known by its addresses and ports; replies belong to the same. The
-//! paint annotation is 0 for packets in the direction of the flow's first and 1 for replies. Packets of other
-//! protocols, and those too short for ports, leave by output 1.
+//! Numbers each TCP and UDP flow in the order in which they begin, from 1, and sets the aggregate annotation of each
+//! packet to its flow's number. Addresses and ports identify a flow; replies belong to the same flow. The paint
+//! annotation is 0 for packets in the direction of the flow's first packet and 1 for replies. Packets of other
+//! protocols, and packets too short to hold ports, leave by output 1.
 //!
-//! A flow that is silent for longer than its timeout, by the packets' timestamps, has ended, as has a TCP
-//! connection that both sides closed: its addresses and ports then begin another flow. A packet without a timestamp
-//! gets the time at which it comes.
+//! A flow ends when it is silent for longer than its timeout, by the packets' timestamps, or, for TCP, when both sides
+//! have closed the connection. The same addresses and ports then begin a new flow. A packet without a timestamp gets
+//! the time at which it arrives.
 //!
-//! Later fragments have no ports. In push context they wait for the first fragment, and with them all that
-//! comes between the same hosts, so that their order stays; packets between different hosts may change places.
+//! Later fragments have no ports. In push context they wait for the first fragment. Everything that arrives meanwhile
+//! between the same hosts waits with them, to keep the order; packets between different hosts may be reordered.
 //!
-//! A flow takes some 100 bytes until it has ended and REAP seconds have passed.
+//! A flow needs about 100 bytes until it has ended and REAP seconds have passed.
 //!
 //! # Arguments
-//! - TRACEINFO: a file that gets a line of XML for each flow that has ended; `-` is standard output. Keyword.
-//! - SOURCE: an element whose `filename` and `packet_filepos` handlers are noted in TRACEINFO. Keyword.
-//! - TCP_TIMEOUT: seconds until a silent TCP connection has ended. Keyword, default one day.
-//! - TCP_DONE_TIMEOUT: the same of a closed connection. Keyword, default 30.
-//! - UDP_TIMEOUT: time until a silent UDP flow has ended. Keyword, default one minute.
-//! - FRAGMENT_TIMEOUT: how long fragments wait for their first. Keyword, default 30 s.
-//! - REAP: how often flows that have ended are forgotten, in packet time. Keyword, default 20 min.
-//! - ICMP: ICMP errors belong to the flow of the packet that they quote; their paint is 2 more than its.
+//! - TRACEINFO: a file that gets an XML record for each flow that has ended; `-` is standard output. Keyword.
+//! - SOURCE: an element whose `filename` and `packet_filepos` handlers are recorded in TRACEINFO. Keyword.
+//! - TCP_TIMEOUT: seconds of silence after which a TCP connection has ended. Keyword, default one day.
+//! - TCP_DONE_TIMEOUT: the same for a closed connection. Keyword, default 30.
+//! - UDP_TIMEOUT: time of silence after which a UDP flow has ended. Keyword, default one minute.
+//! - FRAGMENT_TIMEOUT: how long fragments wait for the first one. Keyword, default 30 s.
+//! - REAP: how often ended flows are deleted, in packet time. Keyword, default 20 min.
+//! - ICMP: assign ICMP errors to the flow of the packet that they quote; their paint is 2 more than that packet's.
 //!   Keyword, default false.
-//! - FRAGMENTS: whether fragments wait. Keyword, default true in push and false in pull context, where it
+//! - FRAGMENTS: whether fragments wait. Keyword; default true in push context and false in pull context, where it
 //!   cannot be true.
 //!
 //! # Ports
 //! One agnostic input, one agnostic output; an optional push output for packets without a flow.
 //!
 //! # Handlers
-//! - `clear` (write): ends all flows; fragments that wait leave.
+//! - `clear` (write): ends all flows; emits or drops the waiting fragments.
 //!
 //! # Drops
 //! - no match: the packet belongs to no flow, and output 1 is not connected.
-//! - fragment: it waited in vain for its first fragment.
+//! - fragment: its first fragment did not arrive in time.
 //!
 //! # Example
 //! ```click
@@ -70,7 +70,7 @@ use super::flow_table::{FlowTable, Out, Record, Timeouts};
 /// The element; its manual is at the top of the file.
 pub struct AggregateIpFlows {
     icmp: bool,
-    /// As configured; unless it was, by the context.
+    /// As configured; if it was not, the context decides.
     fragments: Option<bool>,
     with_fragments: OnceLock<bool>,
     trace_file: Option<FileName>,
@@ -78,18 +78,18 @@ pub struct AggregateIpFlows {
     state: Lock<State>,
     listeners: Lock<Vec<Arc<Ended>>>,
     warned: AtomicBool,
-    /// Lets go what `clear` has freed.
+    /// Emits the packets that `clear` has released.
     task: Task,
 }
 
 struct State {
     flows: FlowTable,
     trace: Option<Box<dyn Write + Send>>,
-    /// What is on its way out.
+    /// Packets waiting to leave.
     out: Vec<Out>,
 }
 
-/// The aggregates that have ended since somebody last looked.
+/// The aggregates that have ended since the last call of `take`.
 #[derive(Debug)]
 pub struct Ended {
     aggregates: Lock<Vec<u32>>,
@@ -97,7 +97,7 @@ pub struct Ended {
 }
 
 impl Ended {
-    /// Those that have ended since the last call, in that order.
+    /// The aggregates that have ended since the last call, in that order.
     pub fn take(&self) -> Vec<u32> {
         std::mem::take(&mut self.aggregates.lock())
     }
@@ -205,7 +205,7 @@ impl Element for AggregateIpFlows {
     }
 }
 
-/// Reads a time of which whole seconds count.
+/// Reads a time, in whole seconds.
 fn seconds(args: &mut Args<'_>, name: &str, default: i64) -> i64 {
     let time: Option<Seconds> = args.optional_keyword(name);
     time.map_or(default, |time| time.as_secs().min(u32::MAX.into()) as i64)
@@ -219,10 +219,10 @@ fn open(name: &FileName) -> io::Result<Box<dyn Write + Send>> {
 }
 
 impl AggregateIpFlows {
-    /// The element that NOTIFIER names.
+    /// The element named by NOTIFIER.
     ///
     /// # Errors
-    /// It is of another class.
+    /// The element is of another class.
     pub fn notifier(router: &Router, id: usize) -> Result<Arc<Self>, Refused> {
         router
             .element(id)
@@ -236,7 +236,7 @@ impl AggregateIpFlows {
         ended
     }
 
-    /// Finds a packet's flow. The packet, and others that waited, go to `out` unless it has to wait.
+    /// Finds a packet's flow. The packet goes to `out` unless it has to wait; so do packets that it releases.
     fn treat(&self, cx: &Context, mut packet: Packet, out: &mut Vec<Out>) {
         if packet.timestamp().is_zero() {
             if !self.warned.swap(true, Relaxed) {
@@ -250,7 +250,7 @@ impl AggregateIpFlows {
         let mut state = self.state.lock();
         let file_position = || self.file_position(cx);
         let mut records = state.flows.take(packet, self.icmp, with_fragments, file_position, out);
-        // Flows that have ended are told of before the packet that showed it goes on.
+        // Ended flows are reported before the packet that ended them is emitted.
         let last = out.pop();
         records.extend(state.flows.reap(out));
         out.extend(last);
@@ -272,7 +272,7 @@ impl AggregateIpFlows {
         }
     }
 
-    /// Tells of flows that have ended.
+    /// Reports flows that have ended.
     fn note(&self, state: &mut State, records: &[Record]) {
         if records.is_empty() {
             return;
@@ -284,7 +284,7 @@ impl AggregateIpFlows {
         }
         if let Some(trace) = &mut state.trace {
             for record in records {
-                // What cannot be written is said at the end.
+                // A write error is reported at the end.
                 let _ = record.write(trace);
             }
         }

@@ -4,26 +4,26 @@
 //! `AggregateLast([keywords NOTIFIER, STOP_AFTER_CLEAR])`
 //!
 //! # Description
-//! Keeps the latest packet of each aggregate. An earlier one leaves by output 1 when the next comes, or is
-//! dropped if that is not connected. The packets that are kept leave by output 0, in the order of their
-//! aggregates, when `clear` is written or when NOTIFIER says that an aggregate has ended.
+//! Keeps the latest packet of each aggregate. When the next one arrives, the earlier one leaves by output 1, or is
+//! dropped if that is not connected. The kept packets leave by output 0: all of them, in the order of their aggregates,
+//! when `clear` is written, and one when NOTIFIER reports that its aggregate has ended.
 //!
-//! A packet that is kept stands for all of its aggregate: its annotations extra packets and extra length say
-//! how many packets and bytes came before it, its first timestamp when the first came.
+//! A kept packet stands for all of its aggregate: its extra packets and extra length annotations hold the number of
+//! packets and bytes that came before it, and its first timestamp is that of the first packet.
 //!
 //! # Arguments
 //! - NOTIFIER: an AggregateIPFlows element; a packet leaves when that element ends its aggregate. Keyword.
-//! - STOP_AFTER_CLEAR: stop the router when the packets have left after `clear`. Keyword, default false.
+//! - STOP_AFTER_CLEAR: stop the router after `clear` has emitted the packets. Keyword, default false.
 //!
 //! # Ports
 //! One push input, one push output; an optional second one for packets that are not the last.
 //!
 //! # Handlers
-//! - `clear` (write): lets all packets go.
+//! - `clear` (write): emits all packets.
 //!
 //! # Drops
-//! - filtered: another packet of its aggregate came, and output 1 is not connected.
-//! - stopped: it was still here when the router stopped.
+//! - filtered: another packet of its aggregate arrived, and output 1 is not connected.
+//! - stopped: the packet was still kept when the router stopped.
 //!
 //! # Example
 //! ```click
@@ -124,7 +124,7 @@ impl Element for AggregateLast {
 }
 
 impl AggregateLast {
-    /// Keeps a packet; the one that it takes the place of.
+    /// Keeps a packet; returns the one that it replaces.
     fn keep(&self, mut packet: Packet) -> Option<Packet> {
         let mut last = self.last.lock();
         let first_time = match last.get(&packet.aggregate()) {

@@ -1,4 +1,4 @@
-//! AggregateLength - makes the packet's length its aggregate
+//! AggregateLength - sets the aggregate annotation to the packet length
 //!
 //! # Synopsis
 //! `AggregateLength([keywords IP, EXTRA_LENGTH])`
@@ -7,9 +7,9 @@
 //! Sets the aggregate annotation of each packet to its length in bytes.
 //!
 //! # Arguments
-//! - IP: count from the IP header on; packets without one leave by output 1. Keyword, default false.
-//! - EXTRA_LENGTH: add the bytes that a capture has cut off (the extra length annotation, which
-//!   FromDump sets). Keyword, default true.
+//! - IP: count from the start of the IP header; packets without one leave by output 1. Keyword, default false.
+//! - EXTRA_LENGTH: also count the bytes that a capture cut off (the extra length annotation, which FromDump sets).
+//!   Keyword, default true.
 //!
 //! # Ports
 //! One agnostic input, one agnostic output; an optional push output for packets without an IP header.
@@ -18,7 +18,7 @@
 //! None of its own.
 //!
 //! # Drops
-//! - header not set: IP is true, the IP header is not known, and output 1 is not connected.
+//! - header not set: IP is true, the IP header's position is not known, and output 1 is not connected.
 //!
 //! # Example
 //! ```click

@@ -1,27 +1,26 @@
-//! AggregatePacketCounter - notes which packets of each aggregate came where
+//! AggregatePacketCounter - records which packets of each aggregate arrived at which input
 //!
 //! # Synopsis
 //! `AggregatePacketCounter([keyword ANNO])`
 //!
 //! # Description
-//! Counts packets by their aggregate, their packet number and the input at which they arrive, and passes
-//! them on. Beside the sender's and the receiver's traffic it tells which packets were lost. Packets of
-//! aggregate 0 are not counted.
+//! Counts packets by aggregate, packet number and input, and forwards them. With the sender's traffic at one input and
+//! the receiver's at another, it reports which packets were lost. Packets of aggregate 0 are not counted.
 //!
-//! It keeps some 16 bytes for each number of each aggregate at each input.
+//! It keeps about 16 bytes for each number of each aggregate at each input.
 //!
 //! # Arguments
-//! - ANNO: annotation of four bytes with the packet's number, by name or offset, or NONE to take all
-//!   packets of an aggregate as number 0. Keyword, default PACKET_NUMBER.
+//! - ANNO: the four-byte annotation that holds the packet's number, by name or offset, or NONE to treat all packets of
+//!   an aggregate as number 0. Keyword, default PACKET_NUMBER.
 //!
 //! # Ports
-//! Any number of agnostic inputs and as many outputs; what arrives at input N leaves by output N.
+//! Any number of agnostic inputs and as many outputs; packets from input N leave by output N.
 //!
 //! # Handlers
-//! - `count` (read): how many packets were counted.
-//! - `received AGGREGATE` (read): the numbers of that aggregate that came at any input, one a line.
-//! - `undelivered AGGREGATE` (read): those that came at input 0 more often than at input 1. Needs two inputs.
-//! - `clear` (write): forgets all.
+//! - `count` (read): the number of packets counted.
+//! - `received AGGREGATE` (read): the numbers of that aggregate that arrived at any input, one per line.
+//! - `undelivered AGGREGATE` (read): those that arrived at input 0 more often than at input 1. Needs two inputs.
+//! - `clear` (write): deletes all counts.
 //!
 //! # Drops
 //! None.
@@ -52,7 +51,7 @@ pub struct AggregatePacketCounter {
     counts: Lock<Counts>,
 }
 
-/// By aggregate and number, how many came at each input.
+/// By aggregate and number: the count at each input.
 type Counts = HashMap<u32, BTreeMap<u32, Box<[u32]>>, RandomState>;
 
 register!(AggregatePacketCounter, "aggregate_packet_counter.rs");
@@ -126,7 +125,7 @@ impl AggregatePacketCounter {
         self.anno.map_or(0, |anno| packet.anno_u32(anno))
     }
 
-    /// The numbers of the aggregate that the call names, those for whose counts by input this holds.
+    /// The numbers of the aggregate named by the call whose counts by input satisfy `holds`.
     fn numbers(&self, call: &Call<'_>, holds: fn(&[u32]) -> bool) -> Result<String, HandlerError> {
         let aggregate: u32 = match &*call.text() {
             "" => 0,

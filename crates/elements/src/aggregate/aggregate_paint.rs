@@ -1,4 +1,4 @@
-//! AggregatePaint - makes the packet's paint its aggregate
+//! AggregatePaint - sets the aggregate annotation from the paint annotation
 //!
 //! # Synopsis
 //! `AggregatePaint([BITS, keyword INCREMENTAL])`
@@ -7,8 +7,8 @@
 //! Sets the aggregate annotation of each packet to the lowest BITS bits of its paint annotation.
 //!
 //! # Arguments
-//! - BITS: how many bits of the paint, 1 to 8. Positional, default 8.
-//! - INCREMENTAL: add to the old aggregate: it becomes old * 2^BITS + paint. Keyword, default false.
+//! - BITS: how many bits of the paint to use, 1 to 8. Positional, default 8.
+//! - INCREMENTAL: combine with the old aggregate: it becomes old * 2^BITS + paint. Keyword, default false.
 //!
 //! # Ports
 //! One agnostic input, one agnostic output.

@@ -1,4 +1,4 @@
-//! Fields of IP packets, by name or place: `ip src/8`, `tcp sport`, `ip[8:2] & 0x3f0`, `data{3}`.
+//! Fields of IP packets, by name or position: `ip src/8`, `tcp sport`, `ip[8:2] & 0x3f0`, `data{3}`.
 
 use millrace_core::args::{Arg, ArgError, ArgText, Scope};
 use millrace_core::headers::protocol;
@@ -8,13 +8,13 @@ use std::net::Ipv4Addr;
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) struct Field {
     pub(super) header: Part,
-    /// Its first bit, counted from the header's first.
+    /// The first bit, counted from the start of the header.
     pub(super) bit: u32,
-    /// How many bits.
+    /// The length in bits.
     pub(super) bits: u32,
 }
 
-/// What a field belongs to.
+/// The part of the packet that a field belongs to.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Part {
     Ip,
@@ -22,7 +22,7 @@ pub(super) enum Part {
     Payload,
 }
 
-/// The protocols whose transport header it is.
+/// The protocols that a transport header may belong to.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Of {
     Any,
@@ -53,7 +53,7 @@ const NAMES: &[(&str, Part, u32, u32)] = &[
 ];
 
 impl Part {
-    /// The header's name, as the handler `header` has it.
+    /// The header's name, as the `header` handler returns it.
     pub(super) fn kind(self) -> &'static str {
         match self {
             Part::Ip => "ip",
@@ -87,7 +87,7 @@ impl Part {
         })
     }
 
-    /// Whether a field of `other` is one of this header too.
+    /// Whether a field of `other` is a field of this header too.
     fn takes(self, other: Part) -> bool {
         match (self, other) {
             (Part::Transport(wanted), Part::Transport(of)) => wanted == Of::Any || wanted.meets(of),
@@ -104,7 +104,7 @@ impl Of {
             || (other == Of::TcpOrUdp && has_ports(self))
     }
 
-    /// Whether it is the header of packets with this protocol number.
+    /// Whether this is the header of packets with this protocol number.
     pub(super) fn is(self, number: u8) -> bool {
         self == Of::Any || self.meets(Of::One(number))
     }
@@ -140,7 +140,7 @@ fn word(text: &str) -> (&str, &str) {
     text.split_at(end)
 }
 
-/// A field by its name, and what follows.
+/// A field by its name, and the rest of the text.
 fn named(header: Option<Part>, text: &str) -> Result<(Field, &str), ArgError> {
     let (name, rest) = word(text);
     if name.is_empty() {
@@ -157,7 +157,7 @@ fn named(header: Option<Part>, text: &str) -> Result<(Field, &str), ArgError> {
     };
     match fitting[..] {
         [&&(_, of, bit, bits)] => {
-            // ‘tcp sport’ is of TCP alone.
+            // ‘tcp sport’ matches TCP only.
             let header = header.filter(|header| *header != Part::Transport(Of::Any)).unwrap_or(of);
             Ok((Field { header, bit, bits }, rest))
         }
@@ -173,7 +173,7 @@ fn named(header: Option<Part>, text: &str) -> Result<(Field, &str), ArgError> {
     }
 }
 
-/// A field by its place in bytes, `[`, or bits, `{`; `text` follows the bracket.
+/// A field by its position in bytes, `[`, or bits, `{`; `text` follows the bracket.
 fn place(header: Option<Part>, open: char, text: &str) -> Result<(Field, &str), ArgError> {
     let (close, unit) = if open == '[' { (']', 8) } else { ('}', 1) };
     let wrong = || {
@@ -228,7 +228,7 @@ fn narrowed(field: Field, text: &str, scope: &Scope<'_>) -> Result<Field, ArgErr
     }
 }
 
-/// The bits of a field under a mask, which must be one run of ones.
+/// The bits of a field under a mask, whose ones must be contiguous.
 fn masked(field: Field, mask: u32, what: &str) -> Result<Field, ArgError> {
     let bits = mask.count_ones();
     let end = mask.trailing_zeros();
@@ -252,7 +252,7 @@ mod tests {
     }
 
     #[test]
-    fn fields_are_found_by_name_and_by_place() {
+    fn fields_are_found_by_name_and_by_position() {
         for (text, wanted) in [
             ("ip src", (Part::Ip, 96, 32)),
             ("ip src/8", (Part::Ip, 96, 8)),
@@ -276,7 +276,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_no_field_is_refused() {
+    fn text_that_names_no_field_is_refused() {
         for (text, word) in [
             ("", ""),
             ("ip", "missing"),

@@ -1,8 +1,8 @@
 //! The flows of AggregateIPFlows: by addresses and ports, with the fragments that wait.
 //!
-//! This is no [table that others share](crate::flows::table): every packet changes its flow in several places, packets
-//! wait here for one another, time is that of the packets, and flows end in the order of their numbers. One
-//! thread at a time has all of it.
+//! This is not the [table that other elements share](crate::flows::table): every packet changes its flow in several
+//! places, packets wait here for one another, time is that of the packets, and flows end in the order of their numbers.
+//! One thread at a time has all of it.
 
 use std::collections::{HashMap, VecDeque};
 use std::io::{self, Write};
@@ -17,19 +17,19 @@ use crate::flows::key::{FlowId, Key};
 /// The flows.
 pub(super) struct FlowTable {
     timeouts: Timeouts,
-    /// Whether what is only for the trace is noted.
+    /// Whether to record what only the trace needs.
     traces: bool,
-    /// By their hosts and ports, the lower address first.
+    /// Keyed by hosts and ports, the lower address first.
     flows: HashMap<Key, Flow, RandomState>,
     /// Packets between two hosts that wait for a fragment.
     waiting: HashMap<Key, VecDeque<Waiting>, RandomState>,
     next: u32,
-    /// The second of the last packet that was treated.
+    /// The second of the last packet that was processed.
     now: i64,
     next_reap: i64,
 }
 
-/// How long what is kept, in seconds.
+/// Timeouts, in seconds.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Timeouts {
     pub(super) tcp: i64,
@@ -39,19 +39,19 @@ pub(super) struct Timeouts {
     pub(super) reap: i64,
 }
 
-/// A packet that goes on.
+/// A packet that leaves.
 pub(super) enum Out {
-    /// With its flow's number.
+    /// The packet has its flow's number.
     Flow(Packet),
-    /// It belongs to no flow.
+    /// The packet belongs to no flow.
     Other(Packet),
-    /// A fragment whose first did not come.
+    /// A fragment whose first fragment did not arrive.
     Lost(Packet),
 }
 
 struct Flow {
     aggregate: u32,
-    /// Its first packet came from the higher address.
+    /// The first packet came from the higher address.
     reverse: bool,
     /// A bit for each direction that has sent its FIN.
     over: u8,
@@ -63,14 +63,14 @@ struct Flow {
 
 struct Waiting {
     packet: Packet,
-    /// What its fragments have in common.
+    /// The identification that its fragments share.
     id: u16,
     is_fragment: bool,
     /// Its flow and paint, once they are known.
     flow: Option<(Key, u8)>,
 }
 
-/// What is known of a flow that has ended.
+/// The summary of a flow that has ended.
 pub(super) struct Record {
     pub(super) aggregate: u32,
     source: (Ipv4Addr, u16),
@@ -81,7 +81,7 @@ pub(super) struct Record {
     packets: [u32; 2],
 }
 
-/// Both sides have said FIN, or one RST.
+/// Both sides have sent FIN, or one has sent RST.
 const OVER: u8 = 3;
 const UDP: u32 = protocol::UDP as u32;
 
@@ -91,12 +91,12 @@ impl FlowTable {
         Self { timeouts, traces, flows, waiting, next: 1, now: 0, next_reap: 0 }
     }
 
-    /// How many packets wait.
+    /// The number of packets that wait.
     pub(super) fn waiting(&self) -> usize {
         self.waiting.values().map(VecDeque::len).sum()
     }
 
-    /// Takes a packet; what goes on goes to `out`, this packet last. Gives the flows that have ended.
+    /// Processes a packet. Packets that leave go to `out`, this packet last. Returns the flows that have ended.
     pub(super) fn take(
         &mut self,
         mut packet: Packet,
@@ -169,7 +169,7 @@ impl FlowTable {
         ended
     }
 
-    /// Forgets flows that have ended, from time to time, and lets packets go that have waited too long.
+    /// From time to time, deletes flows that have ended and releases packets that have waited too long.
     pub(super) fn reap(&mut self, out: &mut Vec<Out>) -> Vec<Record> {
         if self.now < self.next_reap {
             return Vec::new();
@@ -179,7 +179,7 @@ impl FlowTable {
         if is_first { Vec::new() } else { self.forget_ended(out) }
     }
 
-    /// Ends all flows; what waits goes on.
+    /// Ends all flows; releases the packets that wait.
     pub(super) fn clear(&mut self, out: &mut Vec<Out>) -> Vec<Record> {
         let now = std::mem::replace(&mut self.now, i64::MAX / 2);
         let records = self.forget_ended(out);
@@ -187,7 +187,7 @@ impl FlowTable {
         records
     }
 
-    /// Ends all flows, whatever waits.
+    /// Ends all flows, even those with waiting packets.
     pub(super) fn end(&mut self) -> Vec<Record> {
         let mut records: Vec<_> = self.flows.drain().map(|(key, flow)| flow.record(&key)).collect();
         records.sort_unstable_by_key(|record| record.aggregate);
@@ -214,7 +214,7 @@ impl FlowTable {
         records
     }
 
-    /// Lets packets between two hosts go, up to the first fragment that may still wait.
+    /// Releases packets between two hosts, up to the first fragment that may still wait.
     fn let_waiting_go(&mut self, hosts: Key, out: &mut Vec<Out>) {
         let since = self.now - self.timeouts.fragment;
         let Some(mut waiting) = self.waiting.remove(&hosts) else { return };
@@ -239,7 +239,7 @@ impl FlowTable {
         }
     }
 
-    /// Lets a packet of a known flow go.
+    /// Emits a packet of a known flow.
     fn emit(&mut self, mut packet: Packet, key: &Key, paint: u8, out: &mut Vec<Out>) {
         if let Some(flow) = self.flows.get_mut(key) {
             packet.set_aggregate(flow.aggregate);
@@ -277,12 +277,12 @@ fn hosts_of(key: Key) -> Key {
     Key { flow: FlowId { ports: 0, ..key.flow }, ..key }
 }
 
-/// What of a packet tells its flow.
+/// What identifies a packet's flow.
 struct Seen {
     /// The lower address first, without ports.
     hosts: Key,
     ports: Ports,
-    /// 1 if it came from the higher address, 2 more for an ICMP error.
+    /// 1 if the packet came from the higher address, plus 2 for an ICMP error.
     paint: u8,
     is_fragment: bool,
     id: u16,
@@ -352,7 +352,7 @@ fn quoted(packet: &Packet) -> Option<&[u8]> {
     (is_error && whole).then_some(datagram)
 }
 
-/// The flags of a TCP packet, of whose header a capture may have cut off the end.
+/// The flags of a TCP packet; a capture may have cut off the end of its header.
 fn flags_of(packet: &Packet) -> Option<u8> {
     let (ip, _) = Ipv4Header::view(packet.network_data()?)?;
     let is_tcp = ip.protocol == protocol::TCP && ip.is_first_fragment();
@@ -377,7 +377,7 @@ impl Flow {
 }
 
 impl Record {
-    /// Writes it as TRACEINFO has it.
+    /// Writes the record in the format of TRACEINFO.
     pub(super) fn write(&self, out: &mut impl Write) -> io::Result<()> {
         let Record { aggregate, begin, duration, packets, .. } = self;
         let ((source, sport), (destination, dport)) = (self.source, self.destination);

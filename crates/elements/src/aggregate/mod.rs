@@ -1,4 +1,4 @@
-//! Aggregates: packets that belong together, by a number in an annotation, and what is known of them.
+//! Aggregates: groups of packets, identified by a number in an annotation, and what is counted of them.
 
 pub mod aggregate_counter;
 pub mod aggregate_filter;

@@ -1,4 +1,4 @@
-//! The arguments of classifiers, and what is found wrong with them.
+//! The arguments of classifiers, and reports of errors in them.
 
 use millrace_core::args::{ArgText, Args};
 
@@ -12,21 +12,21 @@ pub(super) struct Patterns {
 }
 
 impl Patterns {
-    /// Takes all arguments that have not been read.
+    /// Reads all remaining arguments.
     pub(super) fn take(args: &mut Args<'_>) -> Self {
         let texts = args.rest();
         let plain = texts.iter().map(|text| String::from_utf8_lossy(&text.unquote()).into_owned());
         Self { plain: plain.collect(), texts }
     }
 
-    /// Refuses another number of patterns than there are outputs.
+    /// Reports an error unless there are as many patterns as outputs.
     pub(super) fn expect(&self, outputs: usize, args: &mut Args<'_>) {
         if self.texts.len() != outputs {
             args.error((), format!("need {outputs} arguments, one per output port"));
         }
     }
 
-    /// Records what was found about patterns at the place where it stands.
+    /// Reports the findings about patterns at their positions.
     pub(super) fn report(&self, findings: &[Finding], args: &mut Args<'_>) {
         for finding in findings {
             let text = self.texts.get(finding.argument);
@@ -46,7 +46,7 @@ impl Patterns {
         }
     }
 
-    /// Warns of patterns whose output no packet can leave on.
+    /// Warns of patterns whose output no packet can reach.
     pub(super) fn warn_of_unused(&self, reaches: impl Fn(usize) -> bool, args: &mut Args<'_>) {
         for (output, text) in self.texts.iter().enumerate() {
             if !reaches(output) {

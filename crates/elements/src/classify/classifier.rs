@@ -1,4 +1,4 @@
-//! Classifier - classifies packets by contents
+//! Classifier - classifies packets by their bytes at given offsets
 //!
 //! # Synopsis
 //! `Classifier(PATTERN_1, ..., PATTERN_N)`
@@ -7,17 +7,15 @@
 //! Sends each packet to the output of the first pattern that it matches, and drops packets that
 //! match none.
 //!
-//! A pattern consists of clauses separated by spaces, all of which must match. A clause,
-//! `OFFSET/VALUE`, matches packets that have the bytes VALUE from byte OFFSET on. OFFSET is
-//! decimal, VALUE hexadecimal, two digits for a byte; a `?` in place of a digit stands for any.
-//! `OFFSET/VALUE%MASK` compares only bits that are 1 in MASK, which has as many digits as VALUE.
+//! A pattern consists of clauses separated by spaces, all of which must match. A clause `OFFSET/VALUE` matches packets
+//! that have the bytes VALUE from byte OFFSET on. OFFSET is decimal; VALUE is hexadecimal, two digits per byte, where
+//! `?` matches any digit. `OFFSET/VALUE%MASK` compares only bits that are 1 in MASK, which has as many digits as VALUE.
 //! A clause after `!` must not match. The pattern `-` matches every packet.
 //!
-//! Bytes that a packet is too short to have match no clause, and so satisfy one after `!`.
+//! If a packet is too short to have some of the bytes, the clause does not match; a clause after `!` is then satisfied.
 //!
-//! Patterns are compiled into a decision program that asks as little as it can; `program` shows it.
-//! Packets that end within four bytes that the program tests at once take a slower way to the same
-//! result.
+//! Patterns are compiled into a decision program with as few tests as possible; `program` shows it. Packets that end
+//! within four bytes that the program tests at once take a slower path to the same result.
 //!
 //! # Arguments
 //! - PATTERN: one for each output.
@@ -26,10 +24,9 @@
 //! One push input; as many push outputs as there are patterns.
 //!
 //! # Handlers
-//! - `program` (read): the decision program. Each line asks whether four bytes of the packet, under
-//!   a mask, have a value, and says what follows; `[X]` drops. Click shows the same.
-//! - `config` (read, write): the patterns. New ones take effect at once, or not at all if there is
-//!   something wrong with one.
+//! - `program` (read): the decision program, as in Click. Each line tests whether four bytes of the packet, under a
+//!   mask, have a value, and states the next step; `[X]` drops.
+//! - `config` (read, write): the patterns. New ones take effect at once, or, if any has an error, not at all.
 //!
 //! # Drops
 //! - no match: the packet matches no pattern.
@@ -96,7 +93,7 @@ impl PerPacket for Classifier {
     }
 }
 
-/// Where the output leads that a packet is to leave by.
+/// The way for an output.
 #[inline(always)]
 fn way(output: usize) -> Way {
     match u16::try_from(output) {
@@ -210,7 +207,7 @@ alignment offset 0
     }
 
     #[test]
-    fn what_is_wrong_is_said() {
+    fn errors_are_reported() {
         let messages = |element, outputs| -> Vec<String> {
             let Err(diagnostics) = Rig::new(element, 1, outputs) else { return Vec::new() };
             diagnostics.iter().map(|diagnostic| diagnostic.message.clone()).collect()

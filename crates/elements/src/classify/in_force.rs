@@ -1,5 +1,4 @@
-//! The patterns or rules by which a classifier classifies right now, and the handlers that show and
-//! exchange them.
+//! The patterns or rules that a classifier currently uses, and the handlers that show and replace them.
 
 use std::ops::Deref;
 use std::sync::atomic::{AtomicU64, Ordering::Relaxed};
@@ -9,19 +8,19 @@ use millrace_core::element::HandlerError;
 use millrace_core::engine::InRound;
 use millrace_core::{Call, Element, Handlers, Lock, Published};
 
-/// What is in force, and can be exchanged while packets come.
+/// The value in force, which can be replaced while packets are classified.
 pub(super) struct InForce<T> {
     current: Published<Version<T>>,
-    /// How many versions there have been after the first.
+    /// The number of versions after the first.
     changes: AtomicU64,
-    /// Held by whoever makes the next version of the current one.
+    /// Held while the next version is derived from the current one.
     writing: Lock<()>,
 }
 
-/// What was in force from one change to the next.
+/// The value in force from one change to the next.
 pub(crate) struct Version<T> {
     what: T,
-    /// The configuration that a handler wrote, unless it is the first.
+    /// The configuration that a handler wrote, except for the first version.
     written: Option<String>,
     /// Different for each version, 0 for the first.
     pub(crate) number: u64,
@@ -33,23 +32,23 @@ impl<T: Send + Sync + 'static> InForce<T> {
         Self { current, changes: 0.into(), writing: Lock::default() }
     }
 
-    /// What is in force, for packets of this round.
+    /// The value in force, for packets of this round.
     #[inline(always)]
     pub(super) fn get<'a>(&'a self, at: &'a impl InRound) -> &'a Version<T> {
         self.current.get(at)
     }
 
-    /// Keeps others from putting something else in force.
+    /// Prevents other threads from replacing the value.
     pub(super) fn lock(&self) -> MutexGuard<'_, ()> {
         self.writing.lock()
     }
 
-    /// What is in force, for longer than a moment.
+    /// The value in force, for longer than a round.
     pub(super) fn keep(&self) -> Arc<Version<T>> {
         self.current.load()
     }
 
-    /// Puts something else in force; `written` is the configuration that says so.
+    /// Replaces the value in force; `written` is the configuration that it came from.
     pub(super) fn exchange(&self, what: T, written: Option<String>) {
         let number = self.changes.fetch_add(1, Relaxed) + 1;
         self.current.store(Arc::new(Version { what, written, number }));
@@ -67,18 +66,18 @@ impl<T> Deref for Version<T> {
 
 /// A classifier whose configuration can be written.
 pub(super) trait Exchangeable: Element {
-    /// What its configuration becomes.
+    /// The compiled form of its configuration.
     type Rules: Send + Sync + 'static;
 
     fn in_force(&self) -> &InForce<Self::Rules>;
 
-    /// Compiles the configuration that a handler is given.
+    /// Compiles the configuration written to a handler.
     fn recompile(&self, call: &Call<'_>) -> Result<Self::Rules, HandlerError>;
 
     /// The text of the decision program.
     fn program(rules: &Self::Rules) -> String;
 
-    /// The configuration that says what is in force, if that is no longer what was configured.
+    /// The configuration for the value in force, if it differs from what was configured or written.
     fn config(_rules: &Self::Rules) -> Option<String> {
         None
     }
@@ -100,7 +99,7 @@ pub(super) fn handlers<E: Exchangeable>(handlers: &mut Handlers<E>) {
     });
 }
 
-/// The configuration string that an element has by the configuration.
+/// The element's configuration string in the router's configuration.
 fn original_config(call: &Call<'_>) -> String {
     let element = call.router().elements().nth(call.element());
     element.map(|element| element.config.to_owned()).unwrap_or_default()

@@ -1,45 +1,44 @@
-//! IPClassifier - classifies IP packets by contents
+//! IPClassifier - classifies IP packets by tcpdump-like patterns
 //!
 //! # Synopsis
 //! `IPClassifier(PATTERN_1, ..., PATTERN_N)`
 //!
 //! # Description
-//! Sends each packet to the output of the first pattern that it matches, and drops packets that
-//! match none. Patterns are like those of tcpdump(1), built of conditions:
+//! Sends each packet to the output of the first pattern that it matches, and drops packets that match none. Patterns
+//! resemble those of tcpdump(1) and consist of conditions:
 //!
 //! - `[ip] proto PROTO`: packets of a protocol, by name or number.
-//! - `[SD] [ip] host ADDR`: packets from or to an address. SD is `src`, `dst`, `src or dst`, which
-//!   is what no SD means, or `src and dst`.
+//! - `[SD] [ip] host ADDR`: packets from or to an address. SD is `src`, `dst`, `src or dst` (the default), or
+//!   `src and dst`.
 //! - `[SD] [ip] net NET`: packets from or to a network, `ADDR/BITS` or `ADDR mask MASK`.
 //! - `[SD] [tcp | udp] port PORT`: packets from or to a TCP or UDP port, by name or number.
-//! - `ip vers N`, `ip hl N`, `ip tos N`, `ip dscp N`, `ip len N`, `ip id N`, `ip ttl N`: packets
-//!   with this in the IP header. `hl` is in words of four bytes.
-//! - `ip ect [N]`, `ip ce`: packets with ECN on (or N in its two bits); with congestion experienced.
-//! - `ip frag`, `ip unfrag`: fragments; packets that are none.
+//! - `ip vers N`, `ip hl N`, `ip tos N`, `ip dscp N`, `ip len N`, `ip id N`, `ip ttl N`: packets with this value in the
+//!   IP header. `hl` is in four-byte words.
+//! - `ip ect [N]`, `ip ce`: packets with ECN enabled (or N in its two bits); with congestion experienced.
+//! - `ip frag`, `ip unfrag`: fragments; packets that are not fragments.
 //! - `tcp opt FLAG`: TCP packets with a flag, `ack`, `fin`, `psh`, `rst`, `syn` or `urg`.
 //! - `tcp win N`: TCP packets with this window.
 //! - `icmp type TYPE`: ICMP packets of a type, by name or number.
-//! - `ip[POS:LEN] N`: packets in which the LEN (1 to 4) bytes from byte POS of the IP header on have
-//!   this value. `ip[POS]` is one byte. The bytes lie in one aligned word.
-//! - `transp[POS:LEN] N`, `tcp[POS:LEN] N` and such: the same of the transport header.
+//! - `ip[POS:LEN] N`: packets in which the LEN (1 to 4) bytes from byte POS of the IP header on have this value.
+//!   `ip[POS]` is one byte. The bytes must lie in one aligned word.
+//! - `transp[POS:LEN] N`, `tcp[POS:LEN] N`, `udp[POS:LEN] N`, `icmp[POS:LEN] N`: the same for the transport header.
 //! - `[SD] ether host ETH`: packets from or to an Ethernet address.
 //! - `true`, `false`: all packets; none.
 //!
-//! Conditions on the transport header hold of first fragments alone.
+//! Conditions on the transport header hold only for first fragments.
 //!
-//! All but `tcp opt` take `==` (which can be left out) or `!=` in front of the value, those with
-//! numbers `<`, `<=`, `>` and `>=` as well, and most a mask: `src port & 10 == 8`. `port != 5` is
-//! not `not port 5`: the first says that the packet has a port, which is another.
+//! All conditions but `tcp opt` accept `==` (optional) or `!=` before the value; those with numbers also accept `<`,
+//! `<=`, `>` and `>=`, and most a mask: `src port & 10 == 8`. `port != 5` differs from `not port 5`: it requires that
+//! the packet has a port, and a different one.
 //!
-//! Conditions are combined by `and` (`&&`, or nothing at all), `or` (`||`), `not` (`!`), `? :` and
-//! parentheses. What is clear can be left out: `tcp` for `ip proto tcp`, `www` for `port www`,
-//! `syn`, `10.0.0.0/8`, and `src port 80 or 81` for `src port 80 or src port 81`. A pattern that is
-//! `-`, `any` or `all` matches every packet.
+//! Conditions are combined with `and` (`&&`, or nothing at all), `or` (`||`), `not` (`!`), `? :` and parentheses. Words
+//! may be omitted where the meaning is clear: `tcp` for `ip proto tcp`, `www` for `port www`, `syn`, `10.0.0.0/8`, and
+//! `src port 80 or 81` for `src port 80 or src port 81`. A pattern that is `-`, `any` or `all` matches every packet.
 //!
-//! A condition on bytes that the packet has not got does not hold, and `not` of it does.
+//! A condition on bytes that the packet does not have does not hold, and `not` of it does.
 //!
-//! Packets must have their IP header marked (CheckIPHeader and MarkIPHeader do that). Packets
-//! without are dropped, unless the patterns treat all packets alike.
+//! Packets must have their IP header position set (by CheckIPHeader or MarkIPHeader). Others are dropped, unless the
+//! patterns treat all packets alike.
 //!
 //! # Arguments
 //! - PATTERN: one for each output.
@@ -48,14 +47,13 @@
 //! One push input; as many push outputs as there are patterns.
 //!
 //! # Handlers
-//! - `program` (read): the decision program; see IPFilter, also of many patterns.
-//! - `config` (read, write): the patterns. New ones take effect at once, or not at all if there is
-//!   something wrong with one.
+//! - `program` (read): the decision program; see IPFilter, also for the case of many patterns.
+//! - `config` (read, write): the patterns. New ones take effect at once, or, if any has an error, not at all.
 //! - `patternN` (read, write): pattern N, counted from 0.
 //!
 //! # Drops
 //! - no match: the packet matches no pattern.
-//! - header not set: the packet's IP header is not known.
+//! - header not set: the packet's IP header position is not set.
 //!
 //! # Example
 //! ```click
@@ -89,7 +87,7 @@ pub struct IpClassifier {
     current: InForce<Current>,
 }
 
-/// The patterns in force and what they were compiled to.
+/// The patterns in force and their compiled form.
 pub(super) struct Current {
     patterns: Vec<String>,
     program: FilterProgram,
@@ -209,7 +207,7 @@ mod tests {
     }
 
     #[test]
-    fn headers_with_options_are_no_obstacle() {
+    fn headers_with_options_are_classified() {
         let mut rig = Rig::new("IPClassifier(dst udp port 5678, -)", 1, 2).unwrap();
         let with_options = Datagram { options: vec![1; 12], ..Datagram::default() };
         let fragment = Datagram { fragment_offset: 10, ..Datagram::default() };
@@ -236,7 +234,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_wrong_is_said() {
+    fn errors_are_reported() {
         let Err(diagnostics) = Rig::new("IPClassifier(tcp, port, -)", 1, 2) else {
             panic!("accepted");
         };
@@ -251,7 +249,7 @@ mod tests {
     }
 
     #[test]
-    fn withstands_anything() {
+    fn no_packet_causes_a_panic() {
         withstands("IPClassifier(tcp[13] & 2 != 0, src port 5 or ip[8] > 3, not icmp)", 3);
     }
 }

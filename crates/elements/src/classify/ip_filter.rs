@@ -1,56 +1,52 @@
-//! IPFilter - filters IP packets by contents
+//! IPFilter - filters IP packets by firewall rules
 //!
 //! # Synopsis
 //! `IPFilter(ACTION_1 PATTERN_1, ..., ACTION_N PATTERN_N [, keyword CACHING])`
 //!
 //! # Description
-//! Does with each packet what the action of the first rule says whose pattern the packet matches,
-//! and drops packets that match none. Patterns are written as for IPClassifier.
+//! Applies to each packet the action of the first rule whose pattern it matches, and drops packets that match none.
+//! Patterns are those of IPClassifier.
 //!
-//! An ACTION is `allow`, which means output 0; `drop` or `deny`; or the number of an output. In
-//! place of a rule, `file NAME` stands for the rules in a file, one a line; the file is read when
-//! the router starts.
+//! An ACTION is `allow`, which means output 0; `drop` or `deny`; or the number of an output. Instead of a rule,
+//! `file NAME` includes the rules in a file, one per line; the file is read when the router starts.
 //!
-//! Packets must have their IP header marked (CheckIPHeader and MarkIPHeader do that). Packets
-//! without are dropped, unless the rules treat all packets alike.
+//! Packets must have their IP header position set (by CheckIPHeader or MarkIPHeader). Others are dropped, unless the
+//! rules treat all packets alike.
 //!
-//! A few short rules become a decision program. Where that is longer than some ten tests, an index runs in its place: it
-//! looks up each field of the packet once and finds the first rule that matches by what the fields have in common,
-//! so that ten rules of any shapes cost little more than three, and 1,000 some three times as much. It takes some 650 bytes a
-//! rule of any shape, 300 where rules are like those of firewalls, and never more than 32 MiB for each of the sixteen
-//! fields that most rules look at. What rules say of other fields is asked rule by rule, when all else matches.
+//! A few short rules are compiled into a decision program. If that would be longer than about ten tests, an index is
+//! used instead: it looks up each field of the packet once, and intersects the results to find the first rule that
+//! matches. Ten rules of any form cost little more than three, and 1,000 about three times as much. The index needs
+//! about 650 bytes per rule of any form, 300 for typical firewall rules, and at most 32 MiB for each of the sixteen
+//! fields that most rules test. Conditions on other fields are checked rule by rule, when everything else matches.
 //!
 //! # Arguments
 //! - ACTION PATTERN: a rule. Any number.
-//! - CACHING: whether each thread keeps the output of the last flow at hand for the next packet of
-//!   that flow. Rules that look at more than addresses, protocol and ports make no use of it.
-//!   Keyword, default false.
+//! - CACHING: whether each thread remembers the output of the last flow for the next packet of that flow. It has no
+//!   effect on rules that test more than addresses, protocol and ports. Keyword, default false.
 //!
 //! # Ports
 //! One push input, any number of push outputs.
 //!
 //! # Handlers
-//! - `program` (read): the decision program. Each line asks whether four bytes of the packet, under
-//!   a mask, have a value, and says what follows; `[X]` drops. Offsets from 512 on count from the
-//!   transport header, others from 256 on from the IP header, the rest from two bytes in front of
-//!   the MAC header. Click shows the same. Of 32 rules and more it is compiled when it is first
-//!   read, which takes seconds for thousands.
-//! - `config` (read, write): the arguments. New ones take effect at once, or not at all if there is
-//!   something wrong with one.
-//! - `rules` (read): the rules as they are now, those of files too, one a line, with their numbers from 0 on.
-//! - `insert N RULE` (write): puts a rule in front of rule N, or behind all; `add RULE` (write): behind all. Among
-//!   thousands of rules this takes far less than a millisecond: what has changed is kept apart, and from time to
-//!   time a thread of its own makes the index anew.
-//! - `remove N` (write): takes rule N out.
-//! - `cache_hits_count` (read): packets whose output was at hand; -1 without CACHING, as the next.
-//! - `cache_misses_count` (read): packets whose output was not at hand.
-//! - `cache_total_count` (read): both together.
-//! - `cache_hits_ratio` (read): percentage of packets whose output was at hand.
-//! - `cache_misses_ratio` (read): percentage of packets whose output was not at hand.
+//! - `program` (read): the decision program, as in Click. Each line tests whether four bytes of the packet, under a
+//!   mask, have a value, and states the next step; `[X]` drops. Offsets from 512 on count from the transport header,
+//!   others from 256 on from the IP header, the rest from two bytes before the MAC header. With 32 or more rules it is
+//!   compiled when first read, which takes seconds for thousands of rules.
+//! - `config` (read, write): the arguments. New ones take effect at once, or, if any has an error, not at all.
+//! - `rules` (read): the current rules, including those of files, one per line, with their numbers from 0.
+//! - `insert N RULE` (write): inserts a rule before rule N, or at the end; `add RULE` (write): at the end. With
+//!   thousands of rules this takes far less than a millisecond: changes are kept separately, and from time to time a
+//!   background thread rebuilds the index.
+//! - `remove N` (write): removes rule N.
+//! - `cache_hits_count` (read): packets whose output was cached; -1 without CACHING, as for the handlers below.
+//! - `cache_misses_count` (read): packets whose output was not cached.
+//! - `cache_total_count` (read): the sum of both.
+//! - `cache_hits_ratio` (read): percentage of packets whose output was cached.
+//! - `cache_misses_ratio` (read): percentage of packets whose output was not cached.
 //!
 //! # Drops
-//! - filtered: a rule says so, or no rule matches.
-//! - header not set: the packet's IP header is not known.
+//! - filtered: a rule drops the packet, or no rule matches.
+//! - header not set: the packet's IP header position is not set.
 //!
 //! # Example
 //! ```click
@@ -88,24 +84,24 @@ use super::rule_list::RuleList;
 pub struct IpFilter {
     outputs: usize,
     current: Arc<InForce<Current>>,
-    /// Whether the index is being made anew.
+    /// Whether the index is being rebuilt.
     renewing: Arc<AtomicBool>,
     hits: PerThread<Count>,
     misses: PerThread<Count>,
 }
 
-/// The rules in force and what they were compiled to.
+/// The rules in force and their compiled form.
 pub(super) struct Current {
     /// As configured.
     rules: Arc<[String]>,
     caching: bool,
     /// Different for each configuration.
     epoch: u64,
-    /// All rules, those of files too.
+    /// All rules, including those of files.
     list: RuleList,
 }
 
-/// What the last flow was, and where it went by which rules.
+/// The last flow, its output, and the version of the rules that decided it.
 #[derive(Default)]
 pub struct LastFlow {
     rules: u64,
@@ -238,8 +234,8 @@ impl IpFilter {
         Ok(())
     }
 
-    /// A number made of the packets that were classified from the cache and those that were not,
-    /// or -1 when there is no cache.
+    /// A number computed from the counts of packets that were classified from the cache and of those that were not, or
+    /// -1 when there is no cache.
     fn if_caching(&self, of: impl Fn(f64, f64) -> f64) -> f64 {
         if !self.current.keep().caching {
             return -1.0;
@@ -248,7 +244,7 @@ impl IpFilter {
     }
 }
 
-/// Makes the index anew while the rules go on changing.
+/// Rebuilds the index while the rules continue to change.
 fn renew(in_force: &InForce<Current>) {
     let before = in_force.keep();
     let renewed = before.list.program.renewed();
@@ -269,7 +265,7 @@ impl Current {
 }
 
 impl LastFlow {
-    /// Forgets what was classified by other rules.
+    /// Forgets results of other rules.
     fn keep_to(&mut self, rules: u64) {
         if self.rules != rules {
             *self = Self { rules, flow: None };
@@ -285,7 +281,7 @@ impl LastFlow {
         (FlowKey::of(packet)? == key).then_some(output)
     }
 
-    /// The output of a packet, whose flow is then the last one.
+    /// The output of a packet, whose flow becomes the last one.
     fn classify(&mut self, program: &FilterProgram, packet: &Packet) -> Result<usize, Reason> {
         let output = ip_packet::classify(program, packet, Reason::Filtered);
         self.flow = FlowKey::of(packet).map(|key| (key, output));
@@ -297,11 +293,11 @@ fn percentage(part: f64, rest: f64) -> f64 {
     if part + rest == 0.0 { 0.0 } else { part / (part + rest) * 100.0 }
 }
 
-/// Reads the arguments. What stands in files is not in the program yet.
+/// Reads the arguments. Rules from files are not in the program yet.
 fn configure(args: &mut Args<'_>, outputs: usize) -> Result<Current, Failed> {
     let caching = args.keyword("CACHING", false);
     let rules = Patterns::take(args);
-    // A rule that matches nothing keeps the places of the others.
+    // A rule that matches nothing keeps the numbers of the others.
     let own =
         rules.plain.iter().map(|rule| file_name(rule).map_or(rule.as_str(), |_| "drop false"));
     let own: Vec<&str> = own.collect();
@@ -315,13 +311,13 @@ fn configure(args: &mut Args<'_>, outputs: usize) -> Result<Current, Failed> {
     Ok(Current { list, caching, epoch: EPOCHS.fetch_add(1, Relaxed), rules: rules.plain.into() })
 }
 
-/// The file that holds the rules that this one stands for.
+/// The file whose rules this one includes.
 fn file_name(rule: &str) -> Option<&str> {
     let name = rule.trim().strip_prefix("file")?;
     name.starts_with(char::is_whitespace).then(|| name.trim())
 }
 
-/// Compiles rules with those that stand in files.
+/// Compiles the rules, including those in files.
 fn compile_with_files(
     rules: &[String],
     outputs: usize,
@@ -384,7 +380,7 @@ mod tests {
     }
 
     #[test]
-    fn packets_without_a_header_pass_only_where_all_do() {
+    fn packets_without_a_header_pass_only_if_all_packets_do() {
         for (rules, passed, drops) in [
             ("IPFilter(allow all)", 1, vec![]),
             ("IPFilter(allow not tcp)", 0, vec![(Reason::NoHeader, 1)]),
@@ -398,7 +394,7 @@ mod tests {
     }
 
     #[test]
-    fn the_mac_header_counts_where_rules_ask_for_it() {
+    fn rules_can_test_the_mac_header() {
         let mut rig = Rig::new("IPFilter(allow ether src 2:0:0:0:0:1 && udp)", 1, 1).unwrap();
         let frame = [&[2, 0, 0, 0, 0, 9, 2, 0, 0, 0, 0, 1, 8, 0][..], &Datagram::default().bytes()];
         let mut packet = Packet::from_bytes(&frame.concat()).unwrap();
@@ -431,7 +427,7 @@ mod tests {
     }
 
     #[test]
-    fn rules_can_stand_in_a_file() {
+    fn rules_can_be_read_from_a_file() {
         let dir = tempfile::tempdir().unwrap();
         let path = dir.path().join("rules");
         let element = format!("IPFilter(deny tcp, file {}, 1 all)", path.display());
@@ -459,11 +455,11 @@ mod tests {
         let counts = ["cache_hits_count", "cache_misses_count", "cache_total_count"];
         assert_eq!(counts.map(|name| read(&rig, name)), ["2", "2", "4"]);
         assert_eq!(read(&rig, "cache_hits_ratio"), "50");
-        // Other rules, other outputs.
+        // Other rules have other outputs.
         rig.write("config", "allow tcp, CACHING true").unwrap();
         assert_eq!(rig.push_packets(0, two())[0].len(), 1);
         assert_eq!(read(&rig, "cache_hits_count"), "2");
-        // What is not of the flow alone is looked at every time.
+        // Rules that test more than the flow are evaluated for every packet.
         rig.write("config", "allow ip len > 30, CACHING true").unwrap();
         let mut short = Datagram::udp(b"");
         assert_eq!(
@@ -478,7 +474,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_wrong_is_said() {
+    fn errors_are_reported() {
         let Err(diagnostics) = Rig::new("IPFilter(allow tcp, permit udp, 3 \"x\")", 1, 2) else {
             panic!("accepted");
         };
@@ -490,7 +486,7 @@ mod tests {
     }
 
     #[test]
-    fn withstands_anything() {
+    fn no_packet_causes_a_panic() {
         withstands("IPFilter(1 tcp opt syn, allow src port > 1023 or ip ttl < 9, 1 ip frag)", 2);
         withstands("IPFilter(0 ether src 1:2:3:4:5:6, 1 udp, CACHING true)", 2);
     }

@@ -1,12 +1,12 @@
-//! How IPFilter and IPClassifier look at packets.
+//! How IPFilter and IPClassifier access packets.
 
 use millrace_core::memory::Ports;
 use millrace_core::{Batch, Context, Packet, Reason, isa};
 
 use super::program::{DROP, FilterProgram, IpSections, Otherwise};
 
-/// The port of each packet of a batch, for [`Context::route_by`], where the program says; those that it has no
-/// output for are dropped for the reason `otherwise`.
+/// The port of each packet of a batch, for [`Context::route_by`], according to the program. Packets without an output
+/// are dropped for the reason `otherwise`.
 pub(super) fn classify_all<'p>(
     program: &FilterProgram,
     batch: &Batch,
@@ -34,7 +34,7 @@ pub(super) fn classify_all<'p>(
     ports
 }
 
-/// The output for a packet, or why there is none: `otherwise`, if the program says so.
+/// The output for a packet, or the reason for dropping it: `otherwise`, if the program drops it.
 #[inline]
 pub(super) fn classify(
     program: &FilterProgram,
@@ -52,7 +52,7 @@ pub(super) fn classify(
     }
 }
 
-/// The parts of packets that a program looks at besides the network header.
+/// The parts of packets that a program tests, besides the network header.
 #[derive(Clone, Copy)]
 struct Parts {
     mac: bool,
@@ -65,7 +65,7 @@ impl Parts {
         Self { mac: program.looks_at_mac(), transport: program.looks_at_transport() }
     }
 
-    /// The parts of a packet; `None` if its IP header is not known.
+    /// The parts of a packet; `None` if its IP header position is not set.
     #[inline(always)]
     fn take(self, packet: &Packet) -> Option<IpSections<'_>> {
         let mac = if self.mac { packet.mac_data() } else { None };
@@ -78,8 +78,8 @@ impl Parts {
     }
 }
 
-/// What the packets of a flow have in common: protocol and fragment fields, addresses, the first
-/// word behind the IP header.
+/// The fields that the packets of a flow share: protocol and fragment fields, addresses, and the first word after the
+/// IP header.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub(super) struct FlowKey([u8; 15]);
 
@@ -94,7 +94,7 @@ impl FlowKey {
         for (to, from) in key.iter_mut().zip(parts.into_iter().flatten()) {
             *to = *from;
         }
-        // Whether a packet may be fragmented says nothing of its flow.
+        // The "don't fragment" flag does not identify a flow.
         key[0] &= 0x3f;
         Some(Self(key))
     }

@@ -1,4 +1,4 @@
-//! The rules of an IPFilter as they are now, with their texts.
+//! The current rules of an IPFilter, with their texts.
 
 use std::sync::Arc;
 
@@ -7,27 +7,27 @@ use millrace_core::element::HandlerError;
 
 use super::program::{FilterProgram, Finding};
 
-/// Rules in their order, and what they were compiled to.
+/// Rules in order, and their compiled form.
 #[derive(Clone)]
 pub(super) struct RuleList {
     pub(super) program: FilterProgram,
     texts: Vec<Arc<str>>,
     outputs: usize,
-    /// Whether rules have come or gone since they were configured.
+    /// Whether rules have been added or removed since they were configured.
     has_changed: bool,
 }
 
 impl RuleList {
-    /// Rules and the program that they were compiled to, of an element with `outputs` outputs.
+    /// Rules and their compiled program, for an element with `outputs` outputs.
     pub(super) fn new<S: AsRef<str>>(texts: &[S], program: FilterProgram, outputs: usize) -> Self {
         let texts = texts.iter().map(|text| text.as_ref().into()).collect();
         Self { program, texts, outputs, has_changed: false }
     }
 
-    /// The same with a rule in front of the one at `place`, or behind all.
+    /// The same with a rule before the one at `place`, or at the end.
     ///
     /// # Errors
-    /// What is wrong with the rule.
+    /// The errors in the rule.
     pub(super) fn with(
         &self,
         place: usize,
@@ -70,18 +70,18 @@ impl RuleList {
         Ok(Self { program, texts, outputs: self.outputs, has_changed: true })
     }
 
-    /// The same rules in a program that was made anew from what they were at `before`; nothing where that cannot be.
+    /// The same rules in a program that was rebuilt from their state at `before`; `None` if that is not possible.
     pub(super) fn moved_to(&self, renewed: FilterProgram, before: &FilterProgram) -> Option<Self> {
         let program = self.program.moved_to(renewed, before)?;
         Some(Self { program, ..self.clone() })
     }
 
-    /// The rules with their numbers, one a line.
+    /// The rules with their numbers, one per line.
     pub(super) fn lines(&self) -> String {
         self.texts.iter().enumerate().map(|(at, text)| format!("{at} {text}\n")).collect()
     }
 
-    /// The rules as arguments, if they are no longer those that were configured.
+    /// The rules as arguments, if they differ from those that were configured.
     pub(super) fn config(&self) -> Option<String> {
         self.has_changed.then(|| self.texts.join(", "))
     }

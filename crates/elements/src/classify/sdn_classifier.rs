@@ -1,74 +1,74 @@
-//! SDNClassifier - classifies packets by rules over seven fields
+//! SDNClassifier - classifies packets by ClassBench rules over seven header fields
 //!
 //! # Synopsis
 //! `SDNClassifier([FILE, keywords RULE, DEFAULT, CACHE])`
 //!
 //! # Description
-//! Sends each packet where the first rule says that it satisfies. Rules ask for Ethernet source, destination and type,
-//! IPv4 source, destination and protocol, and ports of TCP and UDP. One stands on a line of FILE, as ClassBench writes
-//! it, with an action behind:
+//! Sends each packet to the output of the first rule that it matches. Rules test Ethernet source, destination and type,
+//! IPv4 source, destination and protocol, and TCP and UDP ports. Each line of FILE holds one rule in the format of
+//! ClassBench, followed by an action:
 //!
 //! `@192.168.0.0/16 10.1.2.0/24 0 : 65535 1521 : 1521 0x06/0xff eth_type=0x0800 3`
 //!
-//! These are source and destination: a prefix of any length, or address and mask, `10.0.0.1/255.0.0.255`; the first
-//! and the last source port, the first and the last destination port; protocol and mask; any of
-//! `eth_src=ADDRESS[/MASK]`, `eth_dst=ADDRESS[/MASK]` and `eth_type=TYPE[/MASK]`; and the number of an output, or `drop`.
-//! ClassBench's flags of TCP in front of the action may stand there with a mask of 0: they are none of the seven fields.
-//! `#` begins a comment.
+//! The fields are: source and destination, each a prefix of any length, or address and mask, `10.0.0.1/255.0.0.255`;
+//! the first and the last source port; the first and the last destination port; protocol and mask; any of
+//! `eth_src=ADDRESS[/MASK]`, `eth_dst=ADDRESS[/MASK]` and `eth_type=TYPE[/MASK]`; and the number of an output, or
+//! `drop`. ClassBench's TCP flags may precede the action, with a mask of 0: they are not one of the seven fields. `#`
+//! begins a comment.
 //!
-//! What takes any value, as `0.0.0.0/0`, `0 : 65535` and `0x00/0x00` do, asks nothing: the field may be absent. Anything
-//! else asks for a packet that has the field:
+//! A condition that matches any value, such as `0.0.0.0/0`, `0 : 65535` or `0x00/0x00`, also matches packets without
+//! the field. Any other condition requires that the packet has the field:
 //!
 //! - Ethernet addresses: a frame of 14 bytes or more.
-//! - Type: the one behind all VLAN tags (0x8100, 0x88a8). A length, as in IEEE 802.3, is no type.
-//! - IPv4 addresses and protocol: an IPv4 header of type 0x0800. Neither IPv6 nor ARP has these fields.
-//! - Ports: TCP or UDP, behind IP options. A fragment but the first has none, nor has a packet that is cut off in front
-//!   of them.
+//! - Type: the one after all VLAN tags (0x8100, 0x88a8). An IEEE 802.3 length is not a type.
+//! - IPv4 addresses and protocol: an IPv4 header with type 0x0800. Neither IPv6 nor ARP has these fields.
+//! - Ports: TCP or UDP, after IP options. Later fragments have none, nor have packets that are truncated before the
+//!   ports.
 //!
-//! A packet begins at its link-layer header if that is marked, else where its data does, with an Ethernet header; one
-//! whose network header is marked less than 14 bytes behind that has no Ethernet header, and is IPv4 if its version is 4.
+//! A packet begins at its MAC header if that is set, else at the start of its data, with an Ethernet header. If its
+//! network header is less than 14 bytes after that, the packet has no Ethernet header, and is IPv4 if its version is 4.
 //!
-//! Decision trees find the rule. For 10,000 rules like those of firewalls they take 50 to 80 bytes a rule, 0.1 s to make,
-//! and 20 to 50 ns a packet; of rules that overlap so much that nothing tells them apart, a packet is compared with
-//! one after the other. A change of one rule takes some 20 µs, with 100,000 rules 140, and holds no packet up: it is
-//! kept apart, and after 64 changes a thread of its own makes the trees anew.
+//! Decision trees find the rule. For 10,000 firewall-like rules they need 50 to 80 bytes per rule, 0.1 s to build, and
+//! 20 to 50 ns per packet; if rules overlap so much that nothing distinguishes them, a packet is compared with one
+//! after the other. A change of one rule takes about 20 µs (140 µs with 100,000 rules) and delays no packet: changes
+//! are kept separately, and after 64 of them a background thread rebuilds the trees.
 //!
 //! # Arguments
-//! - FILE: the file of rules. Positional. It is read when the
-//!   configuration is checked and before the router starts: a file, not a pipe or a device, of 256 MiB at most. Without a
-//!   rule it is refused: sooner it is the wrong one, or somebody is about to write it. A new version is best moved into its
-//!   place (mv), so that nobody reads half of it.
-//! - RULE: one more rule, in front of those of FILE. May be given several times. Keyword.
-//! - DEFAULT: the output of packets that satisfy no rule, or `drop`. Keyword, default drop.
-//! - CACHE: how many flows each thread keeps at hand with their rules, at 32 bytes each; 0 for none. It pays where most
-//!   packets are of as many flows or fewer. What no rule asks for does not tell flows apart. Keyword, default 0.
+//! - FILE: the file of rules. Positional. It is read when the configuration is checked and before the router starts. It
+//!   must be a regular file, not a pipe or a device, of 256 MiB at most. A file without rules is refused: it is more
+//!   likely the wrong file, or one that is still being written. To replace it, move a new version into its place (mv),
+//!   so that no reader sees half of it.
+//! - RULE: one more rule, before those of FILE. May be repeated. Keyword.
+//! - DEFAULT: the output of packets that match no rule, or `drop`. Keyword, default drop.
+//! - CACHE: how many flows each thread caches with their rules, at 32 bytes each; 0 for none. It helps if most packets
+//!   belong to that many flows or fewer. Flows are distinguished only by fields that rules test. Keyword, default 0.
 //!
 //! # Ports
-//! One agnostic input; one agnostic output, and any number of push outputs: the numbers in rules.
+//! One agnostic input; one agnostic output, and any number of push outputs, numbered as in the rules.
 //!
 //! # Handlers
-//! - `rules` (read, write): the rules in force, one a line, with their numbers from 0 on; written without them, those of a
-//!   text take the place of all.
-//! - `insert N RULE` (write): puts a rule in front of rule N, or behind all; `add RULE` (write): behind all.
-//! - `replace N RULE` (write): puts a rule in the place of rule N.
-//! - `remove N` (write): takes rule N out.
+//! - `rules` (read, write): the rules in force, one per line, with their numbers from 0; writing a text of rules
+//!   without numbers replaces them all.
+//! - `insert N RULE` (write): inserts a rule before rule N, or at the end; `add RULE` (write): at the end.
+//! - `replace N RULE` (write): replaces rule N.
+//! - `remove N` (write): removes rule N.
 //! - `load` (write): reads the rules from this file, or FILE again, and RULE.
-//! - `counts` (read): packets by output, a line each: the number, or `drop` for what rules dropped and `none` for what
-//!   was dropped for lack of a rule, and how many.
-//! - `reset_counts` (write): counts from 0 again.
-//! - `cache_hits` (read): packets whose rule was at hand.
-//! - `cache_misses` (read): packets whose rule was not at hand.
+//! - `counts` (read): packets by output, one line each: the output, or `drop` for packets dropped by a rule and `none`
+//!   for packets dropped because no rule matched, and the count.
+//! - `reset_counts` (write): resets the counts to 0.
+//! - `cache_hits` (read): packets whose rule was cached.
+//! - `cache_misses` (read): packets whose rule was not cached.
 //! - `memory` (read): bytes of the trees.
-//! - `build_time` (read): seconds that it took to make them.
+//! - `build_time` (read): seconds that building the trees took.
 //!
-//! If something is wrong with new rules, the message has file, line and column, and the old ones stay.
+//! If new rules have an error, the message has file, line and column, and the old ones stay in force.
 //!
-//! After a hot swap the rules are those of the new configuration and its file, as after a start: what handlers had changed is
-//! gone, as it is of routes. `counts` go on, output by output.
+//! After a hot swap the rules are those of the new configuration and its file, as after a start: changes made through
+//! handlers are lost, as with routes. `counts` are kept, output by output.
 //!
 //! # Drops
-//! - filtered: a rule says so.
-//! - no match: no rule is satisfied, and DEFAULT says so.
+//! - filtered: a rule drops the packet.
+//! - no match: no rule matches, and DEFAULT is `drop`.
 //!
 //! # Example
 //! ```click
@@ -100,12 +100,12 @@ use super::sdn_rules::{self, FILTERED, NO_MATCH, SdnRules, key_of};
 pub struct SdnClassifier {
     rules: SdnRules,
     counts: SdnCounts,
-    /// Flows that each thread keeps at hand.
+    /// The number of flows that each thread caches.
     cache: usize,
     at_hand: PerThread<AtHand>,
 }
 
-/// How often a thread had a packet's rule at hand.
+/// A thread's cache hits and misses.
 #[derive(Default)]
 struct AtHand {
     hits: Count,
@@ -116,7 +116,7 @@ register!(SdnClassifier, "sdn_classifier.rs");
 
 impl Element for SdnClassifier {
     const CLASS: Class = Class::new("SDNClassifier", "1/1-", "a/ah");
-    /// The flows at hand.
+    /// The cached flows.
     type Local = Option<FlowCache>;
 
     fn configure(setup: &mut Setup<'_>) -> Result<Self, Failed> {
@@ -147,7 +147,7 @@ impl Element for SdnClassifier {
         cx.route_by(batch, ports);
     }
 
-    /// Of what is pulled, packets of other outputs are pushed there.
+    /// Pulled packets of other outputs are pushed there.
     fn process(&self, cx: &mut Context, cache: &mut Self::Local, batch: &mut Batch) {
         let mut ports: Ports = [0; Batch::CAPACITY];
         let mut ports = self.classify(cx, cache, batch, &mut ports).iter();
@@ -250,7 +250,7 @@ mod tests {
     }
 
     #[test]
-    fn the_first_rule_decides_behind_tags_and_options() {
+    fn the_first_rule_decides_with_tags_and_options() {
         let element = format!(
             "SDNClassifier(RULE \"@10.0.0.0/9 10.1.2.2/31 0 : 65535 53 : 53 0x11/0xff 1\", \
              RULE \"@10.0.0.0/8 0.0.0.0/0 {ANY} 0/0 2\", \
@@ -282,14 +282,14 @@ mod tests {
     }
 
     #[test]
-    fn packets_without_a_rule_go_where_default_says() {
+    fn packets_without_a_rule_go_to_the_default_output() {
         let rule = format!("RULE \"@1.0.0.0/8 0.0.0.0/0 {ANY} 0/0 0\"");
         let mut rig = Rig::new(&format!("SDNClassifier({rule}, DEFAULT 1)"), 1, 2).unwrap();
         assert_eq!(lengths(&rig.push(0, &[frame(0, 0), arp()])), [0, 2]);
     }
 
     #[test]
-    fn rules_stand_in_a_file_behind_inline_ones() {
+    fn rules_of_a_file_follow_inline_ones() {
         let dir = tempfile::tempdir().unwrap();
         let path = dir.path().join("rules");
         let own = format!("RULE \"@10.0.0.1/32 0.0.0.0/0 {ANY} 0/0 1\"");
@@ -313,7 +313,7 @@ mod tests {
         );
         assert_eq!(message, expected);
         assert_eq!(rig.read("rules").unwrap(), lines);
-        // A file that somebody is about to write may be empty for a moment.
+        // A file that is about to be written may be empty for a moment.
         for text in ["", "\n# rules\n"] {
             std::fs::write(&path, text).unwrap();
             let message = rig.write("load", &name.to_string()).unwrap_err().to_string();
@@ -331,7 +331,7 @@ mod tests {
     }
 
     #[test]
-    fn without_a_file_load_brings_back_the_inline_rules() {
+    fn without_a_file_load_restores_the_inline_rules() {
         let all = format!("@0.0.0.0/0 0.0.0.0/0 {ANY} 0/0");
         let mut rig = Rig::new(&format!("SDNClassifier(RULE \"{all} 0\")"), 1, 2).unwrap();
         let lines = rig.read("rules").unwrap();
@@ -345,7 +345,7 @@ mod tests {
     }
 
     #[test]
-    fn rules_come_and_go() {
+    fn rules_can_be_added_and_removed() {
         let all = format!("@0.0.0.0/0 0.0.0.0/0 {ANY} 0/0");
         let mut rig =
             Rig::new(&format!("SDNClassifier(RULE \"{all} 0\", CACHE 16)"), 1, 3).unwrap();
@@ -380,7 +380,7 @@ mod tests {
         assert_eq!(rig.read("rules").unwrap().lines().count(), 2);
         assert!(rig.read("memory").unwrap().parse::<usize>().unwrap() > 100);
         assert!(rig.read("build_time").unwrap().parse::<f64>().unwrap() >= 0.0);
-        // Many changes, while a thread makes the trees anew.
+        // Many changes, while a thread rebuilds the trees.
         for n in 0..300 {
             rig.write("insert", &format!("{n} @10.0.0.1/32 0.0.0.0/0 {ANY} 0/0 {}", n % 3))
                 .unwrap();
@@ -390,7 +390,7 @@ mod tests {
     }
 
     #[test]
-    fn flows_at_hand_are_counted() {
+    fn cache_hits_and_misses_are_counted() {
         let rule = format!("RULE \"@10.0.0.0/8 0.0.0.0/0 {ANY} 0/0 0\"");
         let mut rig = Rig::new(&format!("SDNClassifier({rule}, CACHE 100)"), 1, 1).unwrap();
         rig.push(0, &[frame(0, 0)]);
@@ -400,7 +400,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_wrong_is_said() {
+    fn errors_are_reported() {
         for (arguments, expected) in [
             ("", "there is nothing to classify by: FILE or RULE is missing"),
             ("RULE \"@1.2.3.4/8 x\"", "RULE: column 12: ‘x’ is no IPv4 address"),
@@ -419,7 +419,7 @@ mod tests {
     }
 
     #[test]
-    fn generated_rules_and_packets() {
+    fn generated_rules_classify_generated_packets() {
         for (kind, fields) in KINDS.iter().zip([Fields::Seven, Fields::Five, Fields::Seven]) {
             let made = rules::RuleSet { fields, ..rules::RuleSet::new(kind, 400) }.make();
             let dir = tempfile::tempdir().unwrap();
@@ -440,9 +440,9 @@ mod tests {
         }
     }
 
-    /// The short way and the way of GPUs read the same, whatever is marked.
+    /// The fast path and the path for GPUs read the same fields, whichever headers are set.
     #[test]
-    fn packets_are_read_alike_wherever_they_begin() {
+    fn fields_do_not_depend_on_where_a_packet_begins() {
         let made = rules::RuleSet { fields: Fields::Seven, ..rules::RuleSet::new(&KINDS[0], 50) };
         let headers = Trace::new(2000).make(&made.make());
         let mut random = fastrand::Rng::with_seed(1);
@@ -486,7 +486,7 @@ mod tests {
     }
 
     #[test]
-    fn withstands_anything() {
+    fn no_packet_causes_a_panic() {
         let rule = "RULE \"@10.0.0.0/9 10.1.2.2/31 0 : 65535 53 : 53 0x11/0xff 1\"";
         withstands(&format!("SDNClassifier({rule}, DEFAULT 0, CACHE 4)"), 2);
     }

@@ -1,5 +1,5 @@
-//! What a classifier of seven fields counts, and the handlers that show it. [`SDNClassifier`](super::sdn_classifier)
-//! and its form for GPUs share them.
+//! The counts of a seven-field classifier, and the handlers that show them. [`SDNClassifier`](super::sdn_classifier)
+//! and its GPU form share them.
 
 use std::sync::OnceLock;
 
@@ -7,22 +7,22 @@ use millrace_core::{Context, Count, Element, Handlers, Lock, PerThread};
 
 use super::sdn_rules::{FILTERED, NO_MATCH};
 
-/// Packets by where they went.
+/// Packets by destination.
 pub(crate) struct SdnCounts {
     outputs: usize,
-    /// By output; behind them packets that rules dropped, and packets dropped for lack of a rule.
+    /// By output; then packets that rules dropped, and packets dropped because no rule matched.
     of_threads: PerThread<OnceLock<Box<[Count]>>>,
-    /// What the classifier before a hot swap counted, in the same order.
+    /// The counts of the classifier before a hot swap, in the same order.
     before: Lock<Vec<u64>>,
 }
 
 impl SdnCounts {
-    /// Nothing yet, of a classifier with so many outputs.
+    /// Zero counts for a classifier with this many outputs.
     pub(crate) fn new(outputs: usize) -> Self {
         Self { outputs, of_threads: PerThread::default(), before: Lock::default() }
     }
 
-    /// Counts packets by their ports, as [`Compiled::port`](super::sdn_rules::Compiled::port) says them.
+    /// Counts packets by their ports, as returned by [`Compiled::port`](super::sdn_rules::Compiled::port).
     #[inline]
     pub(crate) fn add(&self, cx: &Context, ports: impl Iterator<Item = u16>) {
         let zeros = || (0..self.outputs + 2).map(|_| Count::default()).collect();
@@ -45,7 +45,7 @@ impl SdnCounts {
         counts.map(Count::get).sum::<u64>() + before
     }
 
-    /// Goes on counting from what another one counted, which may have more outputs, or fewer.
+    /// Continues from the counts of another one, which may have more or fewer outputs.
     pub(crate) fn take(&self, old: &Self) {
         let of_output = |at| if at < old.outputs { old.of(at) } else { 0 };
         let dropped = [old.outputs, old.outputs + 1].map(|at| old.of(at));
@@ -58,7 +58,7 @@ impl SdnCounts {
         self.before.lock().clear();
     }
 
-    /// A line each: the number of the output, `drop` or `none`, and how many.
+    /// One line each: the number of the output, `drop` or `none`, and the count.
     fn show(&self) -> String {
         let name = |at: usize| match at.checked_sub(self.outputs) {
             None => at.to_string(),

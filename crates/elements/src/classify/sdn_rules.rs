@@ -1,5 +1,5 @@
-//! The rules of a classifier of seven fields: where they come from, how packets are read, and how they change while
-//! packets come. [`SDNClassifier`](super::sdn_classifier) and its form for GPUs share them.
+//! The rules of a seven-field classifier: where they come from, how fields are read from packets, and how rules change
+//! while packets are classified. [`SDNClassifier`](super::sdn_classifier) and its GPU form share them.
 
 use std::path::Path;
 use std::sync::atomic::{AtomicBool, Ordering::Relaxed};
@@ -23,23 +23,23 @@ use crate::rule_file::{self, Fault, Origin};
 /// The arguments FILE, RULE and DEFAULT, and the rules in force.
 pub(crate) struct SdnRules {
     file: Option<FileName>,
-    /// In front of the rules of the file.
+    /// The inline rules, which precede those of the file.
     own: Vec<Rule>,
     outputs: usize,
     default: Action,
     in_force: Arc<InForce<Compiled>>,
-    /// What was read of the file when the configuration was checked, until the router starts.
+    /// The rules read from the file when the configuration was checked, until the router starts.
     read: Lock<Option<Vec<Rule>>>,
-    /// Held from reading all rules anew until they are in force: the last text that is read stays.
+    /// Held from reading all rules until they are in force, so that the last text read stays in force.
     loading: Lock<()>,
-    /// Whether trees are being made anew.
+    /// Whether trees are being rebuilt.
     renewing: Arc<AtomicBool>,
 }
 
 /// Rules that are or were in force.
 pub(crate) type RulesInForce = Version<Compiled>;
 
-/// Rules ready to be searched.
+/// Rules in the form in which they are searched.
 pub(crate) struct Compiled {
     pub(crate) live: LiveRules,
     /// The port of each rule's number, for [`Context::route_by`].
@@ -53,7 +53,7 @@ pub(crate) struct Compiled {
 /// The port of packets that a rule drops.
 pub(crate) const FILTERED: u16 = Context::port_to_drop(Reason::Filtered);
 
-/// The port of packets that satisfy no rule, where these are dropped.
+/// The port of packets that match no rule, if these are dropped.
 pub(crate) const NO_MATCH: u16 = Context::port_to_drop(Reason::NoMatch);
 
 impl SdnRules {
@@ -93,12 +93,12 @@ impl SdnRules {
         self.in_force.get(at)
     }
 
-    /// The rules in force, for who is in no round.
+    /// The rules in force, for callers outside a round.
     pub(crate) fn keep(&self) -> Arc<RulesInForce> {
         self.in_force.keep()
     }
 
-    /// Reads the file and says what is wrong with it. Trees are made when the router starts.
+    /// Reads the file and reports its errors. Trees are built when the router starts.
     pub(crate) fn inspect(&self, inspection: &mut Inspection<'_>) {
         match self.gather(None) {
             Ok(rules) => *self.read.lock() = Some(rules),
@@ -109,7 +109,7 @@ impl SdnRules {
     /// Puts the rules in force that were read when the configuration was checked.
     ///
     /// # Errors
-    /// There are too many, or they had not been read and something is wrong with them.
+    /// There are too many, or they had not been read and have errors.
     pub(crate) fn initialize(&self) -> Result<(), Refused> {
         let read = self.read.lock().take();
         let started = match read {
@@ -119,13 +119,13 @@ impl SdnRules {
         started.map_err(Refused)
     }
 
-    /// Reads the configured file, or another one; `Err` says what is wrong, and where.
+    /// Reads the configured file, or another one; `Err` lists the errors with their positions.
     fn read(&self, file: Option<&Path>) -> Result<(), String> {
         let _loading = self.loading.lock();
         self.exchange(self.gather(file).map_err(|faults| rule_file::lines(&faults))?)
     }
 
-    /// Puts the rules of a text in the place of all.
+    /// Replaces all rules by those of a text.
     fn write(&self, text: &[u8]) -> Result<(), String> {
         let _loading = self.loading.lock();
         let parsed = self.parse(Origin::new(None, text));
@@ -160,7 +160,7 @@ impl SdnRules {
         parsed.map(|set| set.rules).map_err(|wrong| wrong.into_iter().map(fault).collect())
     }
 
-    /// Puts other rules in force; packets go on to be classified by the old ones until these are ready.
+    /// Puts other rules in force; packets are classified by the old ones until these are ready.
     fn exchange(&self, rules: Vec<Rule>) -> Result<(), String> {
         may_be_so_many(rules.len())?;
         let compiled = Compiled::new(RuleSet { rules }, self.default);
@@ -169,7 +169,7 @@ impl SdnRules {
         Ok(())
     }
 
-    /// Puts changed rules in force. When much has changed, a thread of its own makes the trees anew.
+    /// Puts changed rules in force. After many changes, a background thread rebuilds the trees.
     fn change(
         &self,
         change: impl FnOnce(&LiveRules) -> Result<LiveRules, HandlerError>,
@@ -187,20 +187,20 @@ impl SdnRules {
                 renewing.store(false, Relaxed);
             };
             if std::thread::Builder::new().name("sdn-rules".to_owned()).spawn(work).is_err() {
-                // There is no thread to be had now; the next change asks again.
+                // No thread could be started; the next change tries again.
                 self.renewing.store(false, Relaxed);
             }
         }
         Ok(())
     }
 
-    /// Reads a rule that a handler was given.
+    /// Parses a rule written to a handler.
     fn rule(&self, text: &str) -> Result<Rule, HandlerError> {
         Rule::parse_for(self.outputs, text).map_err(|error| error.to_string().into())
     }
 }
 
-/// Makes trees anew while the rules go on changing.
+/// Rebuilds trees while the rules continue to change.
 fn renew(in_force: &InForce<Compiled>) {
     let before = in_force.keep();
     let began = Instant::now();
@@ -208,7 +208,7 @@ fn renew(in_force: &InForce<Compiled>) {
     let build_time = began.elapsed();
     let _writing = in_force.lock();
     let current = in_force.keep();
-    // Else other rules have taken the place of all.
+    // Otherwise all rules have been replaced meanwhile.
     if let Some(live) = current.live.moved_to(renewed, &before.live) {
         in_force.exchange(Compiled { build_time, ..current.with(live) }, None);
     }
@@ -233,7 +233,7 @@ impl Compiled {
         Self { live, ports, default, build_time, table: OnceLock::new() }
     }
 
-    /// All of it for a GPU.
+    /// The rules as a table for a GPU.
     pub(crate) fn table(&self) -> &Arc<Vec<u32>> {
         let miss = match self.default {
             NO_MATCH => DROP,
@@ -242,7 +242,7 @@ impl Compiled {
         self.table.get_or_init(|| Arc::new(self.live.table(miss)))
     }
 
-    /// Where a packet goes whose rule has this number, for [`Context::route_by`].
+    /// The port for a packet whose rule has this number, for [`Context::route_by`].
     #[inline(always)]
     pub(crate) fn port(&self, number: u32) -> u16 {
         self.ports.get(number as usize).copied().unwrap_or(self.default)
@@ -267,7 +267,7 @@ pub(crate) fn key_of(packet: &Packet) -> Key {
         (Some(mac), Some(network)) if network == mac + 14 => packet.mac_data(),
         _ => None,
     };
-    // Behind tags a mark may be anywhere.
+    // After VLAN tags, the network header may be anywhere.
     match frame.filter(|frame| packet.network_header().is_none() || !is_tagged(frame)) {
         Some(frame) => Key::of_frame(frame),
         None => key_by_layers(packet),
@@ -281,7 +281,7 @@ fn is_tagged(frame: &[u8]) -> bool {
     matches!(tag, ether_type::VLAN | ether_type::SERVICE_VLAN)
 }
 
-/// The fields of a packet as a GPU is given them.
+/// The fields of a packet as a GPU gets them.
 #[inline(never)]
 pub(crate) fn key_by_layers(packet: &Packet) -> Key {
     let view = View::of(packet, Base::Transport);
@@ -337,7 +337,7 @@ fn with(live: &LiveRules, place: usize, rule: Rule) -> Result<LiveRules, Handler
     Ok(live.with(place, rule))
 }
 
-/// Whether there may be so many rules.
+/// Reports an error if there are too many rules.
 fn may_be_so_many(count: usize) -> Result<(), String> {
     if count > RuleSet::MOST {
         return Err(format!("{count} rules, but {} is the most there may be", RuleSet::MOST));
@@ -345,8 +345,8 @@ fn may_be_so_many(count: usize) -> Result<(), String> {
     Ok(())
 }
 
-/// The number of a rule, and what follows it, with spaces in the number's place: columns count from the beginning of
-/// what was written.
+/// The number of a rule, and the text after it, with spaces in place of the number: columns count from the beginning of
+/// the written text.
 fn place_and_rest(call: &Call<'_>) -> Result<(usize, String), HandlerError> {
     let text = call.text();
     let (place, rest) = text.split_once(char::is_whitespace).unwrap_or((&text, ""));

@@ -1,16 +1,15 @@
-//! AddressInfo - gives names to addresses
+//! AddressInfo - defines names for Ethernet, IP and IPv6 addresses
 //!
 //! # Synopsis
 //! `AddressInfo(NAME ADDRESS [ADDRESS...], ...)`
 //!
 //! # Description
-//! Lets the arguments of other elements use NAME for an address. A name may have one address of
-//! each kind: Ethernet, IP, IP network, IPv6, IPv6 network; an IP address with a prefix gives both
-//! the address and the network. It holds in the compound where the element stands and within.
-//! Suffixes make clear what is meant where it matters: `NAME:eth`, `NAME:ip`, `NAME:ipnet`,
-//! `NAME:bcast`, `NAME:ip6`, `NAME:ip6net`.
+//! Defines NAME as an address that the arguments of other elements may use. A name may have one address of each kind:
+//! Ethernet, IP, IP network, IPv6, IPv6 network; an IP address with a prefix defines both the address and the network.
+//! The name is visible in the compound element that contains AddressInfo and in those nested in it. A suffix selects
+//! the kind where it matters: `NAME:eth`, `NAME:ip`, `NAME:ipnet`, `NAME:bcast`, `NAME:ip6`, `NAME:ip6net`.
 //!
-//! An ADDRESS may be a name defined before, or a network device that has such an address.
+//! An ADDRESS may also be a name defined earlier, or a network device that has such an address.
 //!
 //! # Arguments
 //! - NAME ADDRESS...: a name and its addresses. Any number of them.
@@ -59,7 +58,7 @@ mod tests {
     use millrace_core::testing::Rig;
 
     #[test]
-    fn takes_names_and_refuses_what_is_no_address() {
+    fn names_are_defined_and_text_that_is_no_address_is_refused() {
         assert!(Rig::new("AddressInfo(a 1.2.3.4/24 0:1:2:3:4:5, b a:bcast)", 0, 0).is_ok());
         assert!(Rig::new("AddressInfo(a 1.2.3.4.5)", 0, 0).is_err());
     }

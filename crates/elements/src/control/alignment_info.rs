@@ -1,11 +1,11 @@
-//! AlignmentInfo - says how packets lie in memory
+//! AlignmentInfo - records packet alignment for click-align (ignored)
 //!
 //! # Synopsis
 //! `AlignmentInfo(ELEMENT [MODULUS OFFSET]..., ...)`
 //!
 //! # Description
-//! What click-align writes into a configuration: at each input of ELEMENT packets begin OFFSET bytes
-//! behind a multiple of MODULUS. Nothing here depends on it: elements read headers wherever they lie.
+//! click-align writes this element into a configuration: at each input of ELEMENT, packets begin OFFSET bytes after a
+//! multiple of MODULUS. It has no effect here: elements read headers at any alignment.
 //!
 //! # Arguments
 //! - ELEMENT MODULUS OFFSET...: an element, and two numbers for each input. Any number of them.
@@ -62,7 +62,7 @@ mod tests {
     use millrace_core::testing::Rig;
 
     #[test]
-    fn places_are_pairs() {
+    fn alignments_are_pairs() {
         assert!(Rig::new("AlignmentInfo(a 4 2 4 0, b)", 0, 0).is_ok());
         assert!(Rig::new("AlignmentInfo(a 4)", 0, 0).is_err());
         assert!(Rig::new("AlignmentInfo(a 4 x)", 0, 0).is_err());

@@ -1,15 +1,15 @@
-//! AnnotationInfo - gives names to annotations
+//! AnnotationInfo - defines names for packet annotations
 //!
 //! # Synopsis
 //! `AnnotationInfo(NAME OFFSET [SIZE], ..., keyword CHECK_OVERLAP)`
 //!
 //! # Description
-//! Lets the arguments of other elements use NAME for the SIZE bytes at OFFSET of packets' annotations.
-//! Names that are there by themselves, such as PAINT, cannot be defined anew.
+//! Defines NAME as the SIZE bytes at OFFSET of a packet's annotations, for the arguments of other elements. Built-in
+//! names such as PAINT cannot be redefined.
 //!
 //! # Arguments
-//! - `NAME OFFSET [SIZE]`: a name, the first byte, how many bytes. Any number of them.
-//! - CHECK_OVERLAP: names of annotations no two of which may share a byte.
+//! - `NAME OFFSET [SIZE]`: a name, the offset of its first byte, and its size in bytes. Any number of them.
+//! - CHECK_OVERLAP: names of annotations that must not overlap.
 //!
 //! # Ports
 //! None.
@@ -109,7 +109,7 @@ mod tests {
     use millrace_core::testing::Rig;
 
     #[test]
-    fn places_have_names() {
+    fn annotations_have_names() {
         assert!(Rig::new("AnnotationInfo(A 20 4, B 24 2)", 0, 0).is_ok());
         assert!(Rig::new("AnnotationInfo(A 20 4, B 24, CHECK_OVERLAP A B PAINT)", 0, 0).is_ok());
         assert!(Rig::new("AnnotationInfo(A 20 4, B 23, CHECK_OVERLAP A B)", 0, 0).is_err());

@@ -1,11 +1,11 @@
-//! ChangeUID - gives up the rights of a set-user-ID program
+//! ChangeUID - drops set-user-ID and set-group-ID privileges
 //!
 //! # Synopsis
 //! `ChangeUID`
 //!
 //! # Description
-//! Makes the effective user and group of the process its real ones, when devices have been opened and
-//! before files are.
+//! Sets the effective user and group of the process to its real ones, after devices have been opened and before files
+//! are opened.
 //!
 //! # Arguments
 //! None.
@@ -62,7 +62,7 @@ mod tests {
     use millrace_core::testing::Rig;
 
     #[test]
-    fn who_is_nobody_else_stays() {
+    fn it_starts_without_privileges_and_refuses_arguments() {
         assert!(Rig::new("ChangeUID", 0, 0).is_ok());
         assert!(Rig::new("ChangeUID(root)", 0, 0).is_err());
     }

@@ -1,13 +1,13 @@
-//! ClickyInfo - notes for the Clicky program
+//! ClickyInfo - holds notes for the Clicky program (ignored)
 //!
 //! # Synopsis
 //! `ClickyInfo(...)`
 //!
 //! # Description
-//! Clicky, which draws routers, keeps styles and places in it. The router takes it as it is.
+//! Clicky, a program that draws routers, stores styles and positions here. The router ignores it.
 //!
 //! # Arguments
-//! Any; they are not looked at.
+//! Any; ignored.
 //!
 //! # Ports
 //! None.
@@ -51,7 +51,7 @@ mod tests {
     use millrace_core::testing::Rig;
 
     #[test]
-    fn it_takes_anything() {
+    fn any_arguments_are_accepted() {
         assert!(Rig::new("ClickyInfo(A 1, b)", 0, 0).is_ok());
     }
 }

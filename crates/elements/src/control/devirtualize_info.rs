@@ -1,13 +1,13 @@
-//! DevirtualizeInfo - notes for click-devirtualize
+//! DevirtualizeInfo - holds notes for click-devirtualize (ignored)
 //!
 //! # Synopsis
 //! `DevirtualizeInfo(...)`
 //!
 //! # Description
-//! click-devirtualize reads from it which classes to leave as they are. The router takes it as it is.
+//! click-devirtualize reads here which classes to leave unchanged. The router ignores it.
 //!
 //! # Arguments
-//! Any; they are not looked at.
+//! Any; ignored.
 //!
 //! # Ports
 //! None.
@@ -51,7 +51,7 @@ mod tests {
     use millrace_core::testing::Rig;
 
     #[test]
-    fn it_takes_anything() {
+    fn any_arguments_are_accepted() {
         assert!(Rig::new("DevirtualizeInfo(A 1, b)", 0, 0).is_ok());
     }
 }

@@ -4,12 +4,11 @@
 //! `DriverManager(INSTRUCTION, ...)`
 //!
 //! # Description
-//! A Script of type DRIVER: it runs from the start, and when an element asks the program to stop,
-//! the script's current wait is over instead. When the script ends, the program stops.
-//! `DriverManager(pause, pause)` so stops at the second request; `DriverManager(wait 10s)` stops
-//! after ten seconds, or at the first request.
+//! A Script of type DRIVER: it runs from the start, and a request to stop the program ends the script's current wait
+//! instead. When the script ends, the program stops. For example, `DriverManager(pause, pause)` stops at the second
+//! request; `DriverManager(wait 10s)` stops after ten seconds, or at the first request.
 //!
-//! A configuration has one DriverManager, or Script of type DRIVER, at most.
+//! A configuration has at most one DriverManager or Script of type DRIVER.
 //!
 //! # Arguments
 //! - INSTRUCTION: as in Script. Any number of them.

@@ -1,14 +1,14 @@
-//! Error - never initialises
+//! Error - prevents the router from starting
 //!
 //! # Synopsis
 //! `Error(...)`
 //!
 //! # Description
-//! Takes any arguments, inputs and outputs without complaint, and then does not let the router start.
-//! Tools put it in place of what they could not make sense of.
+//! Accepts any arguments, inputs and outputs, but fails to initialise, so the router does not start. Tools use it in
+//! place of elements that they do not understand.
 //!
 //! # Arguments
-//! Any; they are not looked at.
+//! Any; ignored.
 //!
 //! # Ports
 //! Any number, agnostic.

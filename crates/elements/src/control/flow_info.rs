@@ -1,13 +1,13 @@
-//! FlowInfo - notes on how packets flow
+//! FlowInfo - holds notes on packet flow for tools (ignored)
 //!
 //! # Synopsis
 //! `FlowInfo(...)`
 //!
 //! # Description
-//! Tools read from it how packets travel through elements that do not say so themselves. The router takes it as it is.
+//! Tools read here how packets travel through elements that do not declare it themselves. The router ignores it.
 //!
 //! # Arguments
-//! Any; they are not looked at.
+//! Any; ignored.
 //!
 //! # Ports
 //! None.
@@ -51,7 +51,7 @@ mod tests {
     use millrace_core::testing::Rig;
 
     #[test]
-    fn it_takes_anything() {
+    fn any_arguments_are_accepted() {
         assert!(Rig::new("FlowInfo(A 1, b)", 0, 0).is_ok());
     }
 }

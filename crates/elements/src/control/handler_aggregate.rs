@@ -1,21 +1,21 @@
-//! HandlerAggregate - adds up what handlers of several elements say
+//! HandlerAggregate - sums or averages a read handler over several elements
 //!
 //! # Synopsis
 //! `HandlerAggregate(ELEMENT NAME, ELEMENT NAME, ...)`
 //!
 //! # Description
-//! Reads a handler of each of the elements, takes what it says for a number, and gives the sum or the
-//! average. What is no number counts as 0.
+//! Reads the same handler of each element, interprets each value as a number, and returns the sum or the average. A
+//! value that does not begin with a number counts as 0.
 //!
 //! # Arguments
-//! - ELEMENT: an element. May be given several times.
+//! - ELEMENT: an element. May be repeated.
 //!
 //! # Ports
 //! None.
 //!
 //! # Handlers
-//! - `add` (read): the sum; the parameter is the name of the handler to read, as in `a.add count`.
-//! - `avg` (read): the average, likewise.
+//! - `add` (read): the sum; the parameter names the handler to read, as in `a.add count`.
+//! - `avg` (read): the average, with the same parameter.
 //!
 //! # Drops
 //! None.
@@ -59,7 +59,7 @@ impl Element for HandlerAggregate {
 }
 
 impl HandlerAggregate {
-    /// The sum of what the handler named by the parameter says.
+    /// The sum of the values of the handler that the parameter names.
     fn sum(&self, call: &Call<'_>) -> Result<f64, HandlerError> {
         let text = call.text();
         let (handler, parameter) = text.split_once(char::is_whitespace).unwrap_or((&text, ""));
@@ -73,7 +73,7 @@ impl HandlerAggregate {
     }
 }
 
-/// The number that a text begins with, 0 if it begins with none, as `atof` has it.
+/// The number at the start of a text, or 0 if there is none, as with `atof`.
 fn leading_number(text: &str) -> f64 {
     let text = text.trim_start();
     let digits = |c: char| c.is_ascii_digit() || "+-.eE".contains(c);
@@ -87,7 +87,7 @@ mod tests {
 
     #[test]
     #[expect(clippy::float_cmp, reason = "read, not computed")]
-    fn numbers_that_texts_begin_with() {
+    fn leading_numbers_are_read() {
         for (text, number) in [
             ("12", 12.0),
             (" 1.5\n", 1.5),

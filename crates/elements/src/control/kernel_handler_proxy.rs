@@ -1,14 +1,14 @@
-//! KernelHandlerProxy - handlers of a router in the kernel
+//! KernelHandlerProxy - accesses handlers of a kernel router (not supported)
 //!
 //! # Synopsis
 //! `KernelHandlerProxy`
 //!
 //! # Description
-//! In Click it gives access to the handlers of a router that runs in the Linux kernel. There is no such
-//! router here, and the element says so instead of starting.
+//! In Click this element gives access to the handlers of a router that runs in the Linux kernel. Millrace has no kernel
+//! router, so the element reports that and does not start.
 //!
 //! # Arguments
-//! Any; they are not looked at.
+//! Any; ignored.
 //!
 //! # Ports
 //! None.

@@ -1,14 +1,14 @@
-//! Message - prints a message when it is configured
+//! Message - prints a message during configuration
 //!
 //! # Synopsis
 //! `Message(MESSAGE [, TYPE])`
 //!
 //! # Description
-//! Prints MESSAGE on standard error while the configuration is looked at.
+//! Prints MESSAGE on standard error while the configuration is read.
 //!
 //! # Arguments
 //! - MESSAGE: the text. Mandatory.
-//! - TYPE: `MESSAGE`, `WARNING`, or `ERROR`, with which the router does not start. Default: MESSAGE.
+//! - TYPE: `MESSAGE`, `WARNING`, or `ERROR`, which prevents the router from starting. Default: MESSAGE.
 //!
 //! # Ports
 //! None.

@@ -1,4 +1,4 @@
-//! Names, scripts, threads: elements that see no packets.
+//! Names, scripts, threads: elements that process no packets.
 
 pub mod address_info;
 pub mod alignment_info;

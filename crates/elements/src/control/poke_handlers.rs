@@ -4,13 +4,14 @@
 //! `PokeHandlers(DIRECTIVE, ...)`
 //!
 //! # Description
-//! Takes its directives one after the other. Script does what PokeHandlers does, and more.
+//! Executes its directives in order. Script does the same, and more.
 //!
-//! - `write HANDLER [VALUE]`: writes a handler. `read HANDLER`, or `print HANDLER`: prints a handler's
-//!   name and value on standard error.
-//! - `wait TIME`, or a TIME alone: waits, in seconds.
+//! - `write HANDLER [VALUE]`: writes a handler. `read HANDLER`, or `print HANDLER`: prints a handler's name and value
+//!   on standard error.
+//! - `wait TIME`, or just TIME: waits, in seconds.
 //! - `pause`: waits until `unpause` is written.
-//! - `loop`: begins anew. `stop`, or `quit`: asks the program to stop. What follows these is ignored.
+//! - `loop`: starts again from the first directive. `stop`, or `quit`: asks the program to stop. Directives after these
+//!   are ignored.
 //!
 //! # Arguments
 //! - DIRECTIVE: as above. Any number of them.
@@ -20,7 +21,7 @@
 //!
 //! # Handlers
 //! - `unpause` (write): ends a pause.
-//! - `paused` (read): whether there is one.
+//! - `paused` (read): whether it is paused.
 //!
 //! # Drops
 //! None.
@@ -44,7 +45,7 @@ use millrace_core::{
 
 /// The element; its manual is at the top of the file.
 pub struct PokeHandlers {
-    /// What to do, and how long to wait before.
+    /// What to do, and how long to wait first.
     steps: Vec<(Timestamp, Step)>,
     next: AtomicUsize,
     paused: AtomicBool,
@@ -153,7 +154,7 @@ impl Element for PokeHandlers {
 impl PokeHandlers {
     fn go_on(&self, now: Timestamp) {
         if let Some((wait, _)) = self.steps.get(self.next.load(Relaxed)) {
-            // A loop without waits is one of milliseconds.
+            // A loop without waits runs once a millisecond.
             self.timer.schedule_at(now + (*wait).max(Timestamp::from_millis(1)));
         }
     }
@@ -228,7 +229,7 @@ mod tests {
     }
 
     #[test]
-    fn a_pause_lasts_until_it_is_ended() {
+    fn a_pause_lasts_until_unpause_is_written() {
         let mut rig = Rig::new("PokeHandlers(1, pause, stop)", 0, 0).unwrap();
         rig.pass(Timestamp::from_secs(2));
         assert_eq!(rig.read("paused").unwrap(), "true");

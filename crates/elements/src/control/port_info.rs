@@ -1,16 +1,16 @@
-//! PortInfo - gives names to ports
+//! PortInfo - defines names for TCP and UDP ports
 //!
 //! # Synopsis
 //! `PortInfo(NAME PORT[/PROTOCOL] [NAME...], ...)`
 //!
 //! # Description
-//! Lets the arguments of other elements use NAME for a TCP or UDP port. An argument is like a line of
-//! services(5), and may end with a comment. A name holds in the compound where the element stands and
-//! within.
+//! Defines NAME as a TCP or UDP port that the arguments of other elements may use. An argument has the format of a line
+//! of services(5), and may end with a comment. The name is visible in the compound element that contains PortInfo and
+//! in those nested in it.
 //!
 //! # Arguments
-//! - NAME PORT...: a name, the port's number, `/tcp` or `/udp` (both, unless given), and more names.
-//!   Any number of them.
+//! - NAME PORT...: a name, the port number, optionally `/tcp` or `/udp` (default: both), and more names. Any number of
+//!   them.
 //!
 //! # Ports
 //! None.

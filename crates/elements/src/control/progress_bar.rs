@@ -1,23 +1,23 @@
-//! ProgressBar - shows on a terminal how far something has come
+//! ProgressBar - draws a progress bar on the terminal
 //!
 //! # Synopsis
 //! `ProgressBar(POSHANDLER [, SIZEHANDLER, UPDATE, BANNER, ACTIVE, DELAY, CHECK_STDOUT, FIXED_SIZE, INVERT])`
 //!
 //! # Description
-//! Draws a bar on standard error, if that is a terminal, and draws it anew from time to time: how far what
-//! POSHANDLER says is on the way to what SIZEHANDLER said in the beginning, the position itself, and how
-//! long the rest will take. Without a size something moves to and fro. A position that has not moved for
-//! five seconds is stalled. Nothing is drawn while the program is in the background.
+//! Draws a bar on standard error, if that is a terminal, and redraws it periodically: the value of POSHANDLER as a
+//! fraction of the value that SIZEHANDLER had at the start, the position itself, and the estimated time left. Without a
+//! size, a mark moves back and forth. A position that has not moved for five seconds is shown as stalled. Nothing is
+//! drawn while the program is in the background.
 //!
 //! # Arguments
-//! - POSHANDLER: read handlers, their names separated by spaces, whose sum is the position. Mandatory.
+//! - POSHANDLER: names of read handlers, separated by spaces; their sum is the position. Mandatory.
 //! - SIZEHANDLER: read handlers whose sum is the size. Default: none.
-//! - UPDATE: seconds between two drawings. Default: 0.25.
-//! - BANNER: a text before the bar. Default: none.
-//! - ACTIVE: whether anything is drawn. Default: true.
-//! - DELAY: seconds before the first drawing. Default: 0.
-//! - CHECK_STDOUT: draw nothing when standard output is a terminal, too. Default: false.
-//! - FIXED_SIZE: the size, in place of SIZEHANDLER's.
+//! - UPDATE: seconds between redraws. Default: 0.25.
+//! - BANNER: text before the bar. Default: none.
+//! - ACTIVE: whether to draw. Default: true.
+//! - DELAY: seconds before the bar is first drawn. Default: 0.
+//! - CHECK_STDOUT: draw nothing if standard output is a terminal too. Default: false.
+//! - FIXED_SIZE: the size, instead of SIZEHANDLER.
 //! - INVERT: whether the position counts down to zero. Default: false.
 //!
 //! # Ports
@@ -25,12 +25,12 @@
 //!
 //! # Handlers
 //! - `mark_stopped` (write): draws the bar for the last time.
-//! - `mark_done` (write): the same, as a full one.
-//! - `active` (read, write): whether anything is drawn.
+//! - `mark_done` (write): the same, as complete.
+//! - `active` (read, write): whether to draw.
 //! - `banner` (read, write): the text before the bar.
 //! - `poshandler`, `sizehandler` (read, write): the handlers' names.
-//! - `pos` (read): the position when it was drawn last. `size` (read, write): the size.
-//! - `reset` (write): begins anew.
+//! - `pos` (read): the position when last drawn. `size` (read, write): the size.
+//! - `reset` (write): starts again.
 //!
 //! # Drops
 //! None.
@@ -74,7 +74,7 @@ struct State {
     size: f64,
     has_size: bool,
     last: f64,
-    /// When the position moved last.
+    /// When the position last moved.
     moved: Timestamp,
     start: Timestamp,
     stalled: Timestamp,
@@ -89,7 +89,7 @@ enum Stage {
     Dead,
 }
 
-/// A position that has not moved for so many seconds is stalled.
+/// A position that has not moved for this many seconds is stalled.
 const STALL: f64 = 5.0;
 
 const LONGEST_BAR: usize = 240;
@@ -261,7 +261,7 @@ fn check(router: &Router, id: usize, handler: &HandlerRef) -> Result<(), Refused
     }
 }
 
-/// The sum of what handlers say; none when one of them says no number, or there is none.
+/// The sum of the handlers' values; not known when a value is not a number, or there are no handlers.
 fn sum(router: &Router, id: usize, handlers: &[HandlerRef]) -> (f64, bool) {
     let mut known = !handlers.is_empty();
     let mut sum = 0.0;
@@ -275,7 +275,7 @@ fn sum(router: &Router, id: usize, handlers: &[HandlerRef]) -> (f64, bool) {
     (sum, known)
 }
 
-/// Whether the terminal listens to this program.
+/// Whether this program is in the terminal's foreground.
 fn in_foreground() -> bool {
     let group = rustix::termios::tcgetpgrp(std::io::stderr());
     group.is_ok_and(|group| group == rustix::process::getpgrp())
@@ -340,7 +340,7 @@ impl ProgressBar {
         }
         let (position, known) = sum(router, id, &state.positions);
         let line = state.line(position, known, self.inverted, now, terminal_width());
-        // Where nobody can look, nothing need be drawn.
+        // If standard error cannot be written, no one is watching.
         let _ = std::io::stderr().write_all(&line);
         if state.stage < Stage::Done {
             self.timer.schedule_at(now + self.update);
@@ -351,7 +351,7 @@ impl ProgressBar {
 }
 
 impl State {
-    /// What is drawn now.
+    /// The text to draw now.
     fn line(
         &mut self,
         position: f64,
@@ -386,7 +386,7 @@ impl State {
                 false => write!(text, "  -% "),
             };
         }
-        // Only as a fraction of the size the position says something.
+        // The position is informative only with SIZEHANDLER's size.
         let without_position = self.has_size && self.sizes.is_empty();
         let beside = line.len() + text.len() + 25 - if without_position { 8 } else { 0 };
         let length = width.saturating_sub(beside).min(LONGEST_BAR);
@@ -439,10 +439,10 @@ impl State {
     }
 }
 
-/// What the size of a number is multiplied with.
+/// The units for multiples of 1024.
 const PREFIXES: &[u8; 6] = b" KMGTP";
 
-/// The bar itself, `length` wide: stars up to `percent`, or where it is on its way to and fro.
+/// The bar itself, `length` wide: stars up to `percent`, or a mark that moves back and forth.
 fn bar(length: usize, percent: i64, has_size: bool, done: bool) -> String {
     let part = |of: usize| (of as f64 * percent as f64 / 100.0) as usize;
     if percent < 0 || !has_size && done {
@@ -483,7 +483,7 @@ mod tests {
     }
 
     #[test]
-    fn a_bar_grows_and_tells_what_is_left() {
+    fn a_bar_grows_and_shows_the_time_left() {
         let mut it = state(Some(200.0));
         assert_eq!(drawn(&mut it, 0.0, 0), format!("\rabc   0% |{:25}|     0      --:-- ETA", ""));
         let half = format!("\rabc  50% |{:25}|   100      00:04 ETA", "*".repeat(12));
@@ -495,7 +495,7 @@ mod tests {
     }
 
     #[test]
-    fn without_a_size_something_moves() {
+    fn without_a_size_a_mark_moves() {
         let mut it = state(None);
         let line = drawn(&mut it, 5_000_000.0, 1);
         assert_eq!(line, format!("\rabc |{:13}***{:14}|  4882KB    --:-- ETA", "", ""));
@@ -504,7 +504,7 @@ mod tests {
     }
 
     #[test]
-    fn handlers_must_be_there() {
+    fn handlers_must_exist() {
         assert!(Rig::new("ProgressBar(nobody.count)", 0, 0).is_err());
         assert!(Rig::new("ProgressBar()", 0, 0).is_err());
         let mut rig = Rig::new("ProgressBar(list, FIXED_SIZE 7.5)", 0, 0).unwrap();

@@ -1,14 +1,13 @@
-//! QuitWatcher - stops the program when an element is done
+//! QuitWatcher - stops the program when an element is no longer scheduled
 //!
 //! # Synopsis
 //! `QuitWatcher(ELEMENT, ...)`
 //!
 //! # Description
-//! Looks every 10 milliseconds whether one of the ELEMENTs is no longer scheduled, and then asks the
-//! program to stop.
+//! Checks every 10 milliseconds whether all ELEMENTs are still scheduled. When one is not, it asks the program to stop.
 //!
 //! # Arguments
-//! - ELEMENT: an element with a handler `scheduled`, such as a source. Any number of them.
+//! - ELEMENT: an element with a `scheduled` read handler, such as a source. Any number of them.
 //!
 //! # Ports
 //! None.
@@ -41,7 +40,7 @@ pub struct QuitWatcher {
 
 register!(QuitWatcher, "quit_watcher.rs");
 
-/// The time between two looks.
+/// The time between checks.
 const PAUSE: Timestamp = Timestamp::from_millis(10);
 
 impl Element for QuitWatcher {
@@ -90,7 +89,7 @@ mod tests {
     use millrace_core::testing::Rig;
 
     #[test]
-    fn what_it_watches_must_be_there() {
+    fn watched_elements_must_exist() {
         assert!(Rig::new("QuitWatcher", 0, 0).is_ok());
         assert!(Rig::new("QuitWatcher(nobody)", 0, 0).is_err());
     }

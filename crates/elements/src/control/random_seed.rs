@@ -1,21 +1,21 @@
-//! RandomSeed - seeds what is random
+//! RandomSeed - seeds the random number generators
 //!
 //! # Synopsis
 //! `RandomSeed([SEED])`
 //!
 //! # Description
-//! What is random in the router, from elements that choose at random to the handler `random` of
-//! Script, is the same in each run with the same SEED.
+//! With the same SEED, everything random in the router is the same in each run, from elements that choose at random to
+//! the `random` handler of Script.
 //!
 //! # Arguments
-//! - SEED: an integer. Default: none, and each run is different.
+//! - SEED: an integer. Default: none; each run is different.
 //!
 //! # Ports
 //! None.
 //!
 //! # Handlers
-//! - `seed` (write): nothing before the router starts depends on it any more; the handler `random` of
-//!   scripts begins anew with this number.
+//! - `seed` (write): restarts the generator behind the `random` handler of scripts with this number. It does not change
+//!   choices made before the router started.
 //!
 //! # Drops
 //! None.

@@ -1,17 +1,15 @@
-//! ScheduleInfo - says how often elements want to run
+//! ScheduleInfo - sets relative scheduling weights in Click (ignored)
 //!
 //! # Synopsis
 //! `ScheduleInfo(ELEMENT PARAM, ...)`
 //!
 //! # Description
-//! In Click an element with twice another one's PARAM runs twice as often. Here tasks take turns, and a
-//! task whose turn it is treats a batch: shares of a link are for DRRSched, StrideSched and
-//! BandwidthShaper to give, and threads for StaticThreadSched. The numbers are checked, so that
-//! configurations run as they are, and have no effect.
+//! In Click an element with twice another's PARAM runs twice as often. Here tasks take turns, and each turn processes a
+//! batch, so PARAM has no effect: it is checked, so that Click configurations run unchanged, and then ignored. To share
+//! a link use DRRSched, StrideSched or BandwidthShaper; to assign threads use StaticThreadSched.
 //!
 //! # Arguments
-//! - ELEMENT PARAM: an element, or a compound, and a real number that is not negative. Any number of
-//!   them.
+//! - ELEMENT PARAM: an element or compound element, and a non-negative real number. Any number of them.
 //!
 //! # Ports
 //! None.

@@ -4,63 +4,56 @@
 //! `Script(INSTRUCTION, ..., keyword TYPE)`
 //!
 //! # Description
-//! Runs instructions one after the other: reads and writes handlers, prints, waits, computes,
-//! stops the program.
+//! Runs instructions in order: they read and write handlers, print, wait, compute, and stop the program.
 //!
-//! In the texts of instructions `$x` and `${x}` stand for the variable x, `$(HANDLER [ARG...])`
-//! for what a read handler gives, `$?` for the status of the last `write` (0, or less when the
-//! handler refused), `$$` for the number of the process; handlers of the script itself need no
-//! element name. The forms with a `q` remove a layer of quotes when variables have been replaced.
+//! In the texts of instructions `$x` and `${x}` are replaced by the variable x, `$(HANDLER [ARG...])` by the value of a
+//! read handler, `$?` by the status of the last `write` (0 on success, negative on failure), `$$` by the process ID.
+//! The script's own handlers need no element name. The forms that end in `q` also remove a layer of quotes after
+//! replacing variables.
 //!
-//! - `set VAR TEXT`, `setq`: sets a variable. `init`, `initq`: once, before the script runs.
-//!   `export`, `exportq`: likewise, and the variable can be read as a handler of the script.
-//! - `print [>FILE | >>FILE] TEXT`, `printq`: prints a line on standard output, or to a file. What
-//!   starts with a letter is a handler to read; anything else is unquoted and printed. `printn`,
-//!   `printnq`: without a newline.
+//! - `set VAR TEXT`, `setq`: sets a variable. `init`, `initq`: the same, once, before the script runs. `export`,
+//!   `exportq`: as `init`, and the variable becomes a read handler of the script.
+//! - `print [>FILE | >>FILE] TEXT`, `printq`: prints a line on standard output, or to a file. A TEXT that starts with a
+//!   letter, `@` or `_` names a handler to read; any other is unquoted and printed. `printn`, `printnq`: without a
+//!   newline.
 //! - `read HANDLER [ARG...]`, `readq`: prints a handler's name and value on standard error.
 //! - `write HANDLER [TEXT]`, `writeq`: writes a handler.
 //! - `save HANDLER [FILE]`, `append HANDLER [FILE]`: prints a handler's value to a file.
-//! - `wait TIME`, `wait_for`, `wait_time`: waits for a time, or a step. `pause [COUNT]`, `wait`,
-//!   `wait_step [COUNT]`, `wait_stop [COUNT]`: waits for so many writes to `step`, or, in a driver
-//!   script, requests to stop.
-//! - `label LABEL`, `goto LABEL [CONDITION]`, `loop`: jumps; the labels `loop` (or `begin`), `end`,
-//!   `exit`, `stop` and `error` are there without being defined. A script that jumps 1000 times
-//!   without waiting is given up.
-//! - `end`: ends the script; a packet leaves by output 0, a signal is listened to again. `exit`:
-//!   ends it; a packet is dropped, the next signal has its usual effect. `stop`: ends it and asks
-//!   the program to stop. `return [VALUE]`, `returnq`: ends it with a value. `error [MESSAGE]`,
-//!   `errorq`: ends it with an error.
+//! - `wait TIME`, `wait_for`, `wait_time`: waits for a time, or a step. `pause [COUNT]`, `wait`, `wait_step [COUNT]`,
+//!   `wait_stop [COUNT]`: waits for COUNT writes to `step`, or, in a driver script, for COUNT requests to stop.
+//! - `label LABEL`, `goto LABEL [CONDITION]`, `loop`: jumps; the labels `loop` (or `begin`), `end`, `exit`, `stop` and
+//!   `error` are predefined. A script that jumps 1000 times without waiting is ended.
+//! - `end`: ends the script; a packet leaves by output 0, a signal is listened for again. `exit`: ends it; a packet is
+//!   dropped, the next signal has its usual effect. `stop`: ends it and asks the program to stop. `return [VALUE]`,
+//!   `returnq`: ends it with a value. `error [MESSAGE]`, `errorq`: ends it with an error.
 //!
 //! # Arguments
 //! - INSTRUCTION: as above. Any number of them.
-//! - TYPE: `ACTIVE`: runs from the start. `DRIVER`: likewise, and decides when the program stops
-//!   (see DriverManager). `PASSIVE`: runs when the handler `run` is called; `$args` is what was
-//!   given, `$1`, `$2`... its words, `$#` their number. `PROXY`: runs for every handler that it
-//!   does not have; `$0` is its name, `$write` whether it is written. `PACKET`: runs for each
-//!   packet; `$input` is the port, and the value returned is the output. `SIGNAL SIGNAL...`: runs
-//!   when one of these signals comes, by number or by name (`HUP`, `USR1`...); while it waits the
-//!   signals have their usual effect. Default: PACKET with ports, else ACTIVE.
+//! - TYPE: `ACTIVE`: runs from the start. `DRIVER`: the same, and decides when the program stops (see DriverManager).
+//!   `PASSIVE`: runs when its `run` handler is called; `$args` is the parameter, `$1`, `$2`... its words, `$#` their
+//!   number. `PROXY`: runs for every handler that the element does not have; `$0` is the handler's name, `$write`
+//!   whether it is written. `PACKET`: runs for each packet; `$input` is the input port, and the value returned is the
+//!   output. `SIGNAL SIGNAL...`: runs when one of these signals arrives, by number or by name (`HUP`, `USR1`...); until
+//!   the script ends, further signals have their usual effect. Default: PACKET with ports, else ACTIVE.
 //!
 //! # Ports
-//! Any number; the first of each side is agnostic, the others push. Only PACKET scripts use them.
+//! Any number; the first input and output are agnostic, the others push. Only PACKET scripts use them.
 //!
 //! # Handlers
 //! - `step` (write): ends one wait, or as many as given.
 //! - `goto` (write): goes to a label and runs.
-//! - `run` (read, write): runs the script from the start; the value that it returns.
-//! - `get` (read), `set` (write): a variable's value; `VAR VALUE`. `shift` (read): takes the first
-//!   word off a variable, `args` unless named, and gives it.
-//! - `now`, `now_steady` (read): the time. `random` (read): a random integer; below N; from N1 to
-//!   N2.
-//! - `readable`, `writable` (read): whether all the handlers given exist and can be used so.
-//! - `add sub mul div idiv mod rem neg abs ceil min max avg count popcount gt_vec eq ne gt ge lt le
-//!   not and or nand nor if in first nth sort length unquote sprintf htons htonl ntohs ntohl`
-//!   (read): functions of their parameters.
-//! - `cat`, `catq` (read): a file's contents, in quotes. `kill` (read): `SIGNAL PROCESS...` sends
-//!   a signal. Control sockets do not serve these three.
+//! - `run` (read, write): runs the script from the start; returns its value.
+//! - `get` (read), `set` (write): a variable's value; `VAR VALUE`. `shift` (read): removes and returns the first word
+//!   of a variable, by default `args`.
+//! - `now`, `now_steady` (read): the time. `random` (read): a random integer; below N; from N1 to N2.
+//! - `readable`, `writable` (read): whether all the given handlers exist and can be read or written.
+//! - `add sub mul div idiv mod rem neg abs ceil min max avg count popcount gt_vec eq ne gt ge lt le not and or nand nor
+//!   if in first nth sort length unquote sprintf htons htonl ntohs ntohl` (read): functions of their parameters.
+//! - `cat`, `catq` (read): the contents of a file; `catq` quotes them. `kill` (read): `SIGNAL PROCESS...` sends a
+//!   signal. Control sockets do not serve these three.
 //!
 //! # Drops
-//! - discarded: a PACKET script exited, or failed, or named an output that is not there.
+//! - discarded: a PACKET script exited, failed, or returned an output that does not exist.
 //!
 //! # Example
 //! ```click
@@ -154,7 +147,7 @@ impl Element for Script {
 }
 
 impl Script {
-    /// A script of this kind unless TYPE says another, its instructions being the other arguments.
+    /// A script of this type, unless TYPE names another. The other arguments are its instructions.
     pub(super) fn configure_as(setup: &mut Setup<'_>, default: Kind) -> Result<Self, Failed> {
         let kind = kind_argument(&mut setup.args)?.unwrap_or(default);
         if kind == Kind::Driver && !setup.drive() {
@@ -176,7 +169,7 @@ impl Script {
         Ok(Self { machine: Machine::new(program, kind, timer) })
     }
 
-    /// The output for a packet; none to drop it.
+    /// The output for a packet; `None` to drop it.
     fn output_for(&self, cx: &Context, input: usize) -> Option<usize> {
         let place = Place { router: cx.router(), element: cx.element() };
         let errors = Errors::executing(place.router, place.element);
@@ -198,7 +191,7 @@ impl Script {
     }
 }
 
-/// What a handler that makes the script run answers: a value, or what went wrong.
+/// The answer of a handler that runs the script: a value, or the errors.
 fn told(
     call: &Call<'_>,
     run: impl FnOnce(Place<'_>, &Errors<'_>) -> Result<Ended, HandlerError>,
@@ -286,13 +279,13 @@ pub(super) fn script_handlers<E: 'static>(handlers: &mut Handlers<E>, script: fn
     });
 }
 
-/// The value of an exported variable: its handler takes the place of a function of that name.
+/// The value of an exported variable: its handler replaces a function of the same name.
 fn exported(script: &Script, name: &str) -> Option<Text> {
     let machine = &script.machine;
     machine.exports(name).then(|| machine.get(name).unwrap_or_default())
 }
 
-/// A variable's value, or its first word, which is taken off it.
+/// A variable's value, or its first word, which is removed.
 fn variable(script: &Script, call: &Call<'_>, shifts: bool) -> Result<Text, HandlerError> {
     let text = call.text();
     let (name, rest) = split(&text);
@@ -435,13 +428,13 @@ mod tests {
     }
 
     #[test]
-    fn an_endless_script_is_ended() {
+    fn a_script_that_loops_forever_is_ended() {
         let rig = run("set x 1, loop");
         assert_eq!(value(&rig, "x"), "1");
     }
 
     #[test]
-    fn passive_scripts_answer() {
+    fn passive_and_proxy_scripts_return_values() {
         let rig = Rig::new("Script(TYPE PASSIVE, return $(add $1 $2 $#))", 0, 0).unwrap();
         assert_eq!(rig.read_with("run", "3 4").unwrap(), "9");
         let rig = Rig::new("Script(TYPE PROXY, returnq \"you called '$0'\")", 0, 0).unwrap();
@@ -470,7 +463,7 @@ mod tests {
     }
 
     #[test]
-    fn wrong_scripts_are_refused() {
+    fn invalid_scripts_are_refused() {
         for script in ["fly", "goto nowhere", "set x", "stop now", "TYPE SIGNAL NOPE, stop"] {
             assert!(Rig::new(&format!("Script({script})"), 0, 0).is_err(), "{script}");
         }

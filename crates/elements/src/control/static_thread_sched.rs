@@ -1,15 +1,15 @@
-//! StaticThreadSched - sets the threads that elements run on
+//! StaticThreadSched - assigns elements to threads
 //!
 //! # Synopsis
 //! `StaticThreadSched(ELEMENT THREAD, ...)`
 //!
 //! # Description
-//! Runs the tasks and timers of ELEMENT on thread THREAD. ELEMENT may be a compound: then this is
-//! said of every element in it. A later word about an element outdoes an earlier one. Threads are
-//! counted from 0; numbers beyond the threads that there are wrap around, and `millrace plan` says so. -1
-//! leaves the choice to the plan, as if nothing had been said.
+//! Runs the tasks and timers of ELEMENT on thread THREAD. If ELEMENT is a compound element, this applies to every
+//! element in it. A later argument overrides an earlier one. Threads are numbered from 0; numbers beyond the last
+//! thread wrap around, and `millrace plan` reports it. -1 leaves the choice to the plan, as if the element were not
+//! listed.
 //!
-//! Devices whose thread is not named here do not receive on the threads that are, where there are others.
+//! Devices that are not listed here receive only on threads that are not named here, if there are any.
 //!
 //! # Arguments
 //! - ELEMENT THREAD: an element and a thread, or -1. Any number of them.
@@ -70,7 +70,7 @@ mod tests {
     use millrace_core::testing::Rig;
 
     #[test]
-    fn refuses_elements_and_threads_that_are_none() {
+    fn unknown_elements_and_invalid_threads_are_refused() {
         assert!(Rig::new("StaticThreadSched(x 0)", 0, 0).is_ok());
         assert!(Rig::new("StaticThreadSched(x 0, x -1)", 0, 0).is_ok());
         assert!(Rig::new("StaticThreadSched(x -2)", 0, 0).is_err());

@@ -168,7 +168,7 @@ impl RawSocket {
                 Ok((Received::Bytes { beyond }, _)) => {
                     packet.set_extra_length(u32::try_from(beyond).unwrap_or(u32::MAX));
                     packet.set_timestamp(cx.now());
-                    // There is room.
+                    // The caller checks for room.
                     let _ = batch.push(packet);
                 }
                 Ok((Received::Nothing | Received::Closed, _)) | Err(_) => break,

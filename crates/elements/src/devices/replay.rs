@@ -168,7 +168,7 @@ impl Replay {
                 break true;
             };
             new += usize::from(taken.is_share);
-            // There is room.
+            // The caller checks for room.
             let _ = batch.push(taken.packet);
         };
         drop(reel);

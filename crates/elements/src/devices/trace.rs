@@ -13,7 +13,7 @@ use super::force_len::{ForceLen, fit_ip_header};
 use super::pace::{Due, Pace};
 use super::window::{Place, Window};
 
-/// A probability of 1, in fixed point.
+/// A probability of 1 in fixed point.
 pub(super) const CERTAIN: u32 = 1 << 28;
 
 /// How the file is played.

@@ -1,4 +1,4 @@
-//! Writing another address into a packet.
+//! Rewriting a packet's IP address.
 
 use std::net::Ipv4Addr;
 
@@ -7,15 +7,15 @@ use millrace_core::headers::{Header, Ipv4Header};
 
 use super::checksum::{update_transport, updated};
 
-/// Which address.
+/// Which address to rewrite.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Which {
     Source,
     Destination,
 }
 
-/// Writes an address into the IP header of a packet, and makes the checksums right that cover it. False for a
-/// packet without an IP header, which stays as it is.
+/// Writes an address into the IP header of a packet and updates the checksums that cover it. Returns false for a packet
+/// without an IP header, which is unchanged.
 pub(super) fn write(packet: &mut View, which: Which, address: Ipv4Addr) -> bool {
     let whole = packet.network_data().and_then(Ipv4Header::view).map(|(ip, _)| ip.header_len());
     let Some(bytes) = packet.network_data_mut().filter(|_| whole.is_some()) else { return false };
@@ -51,7 +51,7 @@ mod tests {
     use millrace_core::checksum::Sum;
 
     #[test]
-    fn checksums_stay_right() {
+    fn checksums_remain_correct() {
         let mut random = fastrand::Rng::with_seed(9);
         for _ in 0..500 {
             let [source, destination, new] = [(); 3].map(|()| Ipv4Addr::from(random.u32(..)));

@@ -1,4 +1,4 @@
-//! Which of several targets the next flow gets.
+//! Choosing one of several targets for each new flow.
 
 use std::sync::atomic::{AtomicI64, AtomicUsize, Ordering::Relaxed};
 
@@ -9,7 +9,7 @@ use super::key::Key;
 
 /// Milliseconds of silence after which a flow's target is forgotten.
 pub(super) const IDLE: u64 = 60_000;
-/// Milliseconds between looks for such flows.
+/// Milliseconds between checks for such flows.
 pub(super) const SWEEP: u64 = 1000;
 
 /// How targets are chosen.
@@ -29,7 +29,7 @@ enum Mode {
 pub(super) struct Balance {
     mode: Mode,
     next: AtomicUsize,
-    /// How many flows each target has.
+    /// The number of flows of each target.
     flows: Vec<AtomicI64>,
     /// Targets in the order of a weighted round.
     round: Vec<usize>,
@@ -66,7 +66,7 @@ impl Balance {
         }
     }
 
-    /// The target of a new flow, of which this is the first packet.
+    /// The target of a new flow, given its first packet.
     pub(super) fn pick(&self, packet: &View) -> Option<usize> {
         let turn = |among: usize| {
             self.next.fetch_update(Relaxed, Relaxed, |turn| Some((turn + 1) % among)).ok()
@@ -89,20 +89,20 @@ impl Balance {
         Some(target)
     }
 
-    /// A flow of this target is at its end.
+    /// A flow of this target has ended.
     pub(super) fn release(&self, target: usize) {
         if let Some(flows) = self.flows.get(target) {
             flows.fetch_sub(1, Relaxed);
         }
     }
 
-    /// How many flows each target has.
+    /// The number of flows of each target.
     pub(super) fn loads(&self) -> String {
         let loads = self.flows.iter().map(|flows| flows.load(Relaxed).to_string());
         loads.collect::<Vec<_>>().join(" ")
     }
 
-    /// Goes on as another one would that has as many targets.
+    /// Takes over the state of a balance with as many targets.
     pub(super) fn take(&self, old: &Self) {
         self.next.store(old.next.load(Relaxed), Relaxed);
         for (flows, old) in self.flows.iter().zip(&old.flows) {
@@ -115,7 +115,7 @@ impl Balance {
     }
 }
 
-/// One round: each target as often as it weighs, heavy ones not in a row but spread (as nginx does it).
+/// One round: each target as often as its weight, with the turns of heavy targets spread out (nginx's algorithm).
 fn round(weights: &[u16], targets: usize) -> Vec<usize> {
     let weights: Vec<i64> = match weights {
         [] => vec![1; targets],
@@ -140,7 +140,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_round_has_each_as_often_as_it_weighs() {
+    fn a_round_has_each_target_as_often_as_its_weight() {
         assert_eq!(round(&[5, 1, 1], 3), [0, 0, 1, 0, 2, 0, 0]);
         assert_eq!(round(&[], 3), [0, 1, 2]);
         assert_eq!(round(&[0, 2], 2), [1, 1]);

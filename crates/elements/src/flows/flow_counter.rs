@@ -1,12 +1,12 @@
-//! FlowCounter - counts flows and how long they are
+//! FlowCounter - counts flows and the packets per flow
 //!
 //! # Synopsis
 //! `FlowCounter`
 //!
 //! # Description
-//! Passes packets on and counts the flows that they belong to, by the number that an element like
-//! FlowIPManager has given them, or by their addresses, ports and protocol when they have none. A flow is at
-//! its end when it was silent for 15 seconds.
+//! Forwards packets and counts the flows that they belong to: by the number that an upstream element such as
+//! FlowIPManager has given the flow, or, if there is none, by addresses, ports and protocol. A flow ends after 15
+//! seconds of silence.
 //!
 //! # Arguments
 //! None.
@@ -16,10 +16,10 @@
 //!
 //! # Handlers
 //! - `count` (read): flows that have begun.
-//! - `open` (read): flows that are not at their end.
-//! - `average` (read): packets of a flow that is at its end, on average.
-//! - `lengths` (read): for each number of packets that flows have had: the number, and how many such flows.
-//! - `reset` (write): starts anew.
+//! - `open` (read): flows that have not ended.
+//! - `average` (read): the average number of packets of an ended flow.
+//! - `lengths` (read): one line per length of ended flows: the number of packets, and how many flows had it.
+//! - `reset` (write): starts counting from 0.
 //!
 //! # Drops
 //! None.
@@ -50,7 +50,7 @@ pub struct FlowCounter {
     /// The packets of each flow.
     flows: Flows<Key, Changing<u64>>,
     begun: AtomicU64,
-    /// How many flows that are at their end had so many packets.
+    /// The number of ended flows, by their number of packets.
     lengths: Lock<BTreeMap<u64, u64>>,
 }
 
@@ -86,7 +86,7 @@ impl Element for FlowCounter {
             counter.open(millis(call.now()));
             let mut text = String::new();
             for (packets, flows) in &*counter.lengths() {
-                // Writing to a string does not fail.
+                // Writing to a string cannot fail.
                 let _ = writeln!(text, "{packets} {flows}");
             }
             text
@@ -118,7 +118,7 @@ impl FlowCounter {
         self.flows.count(now, |packets| self.note(packets))
     }
 
-    /// Notes that a flow is at its end.
+    /// Records that a flow has ended.
     fn note(&self, packets: u64) {
         *self.lengths().entry(packets).or_default() += 1;
     }

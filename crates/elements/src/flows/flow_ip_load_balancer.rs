@@ -1,31 +1,31 @@
-//! FlowIPLoadBalancer - spreads flows over servers, by their destination address
+//! FlowIPLoadBalancer - balances flows over servers by rewriting the destination IP address
 //!
 //! # Synopsis
 //! `FlowIPLoadBalancer(VIP, DST d1, DST d2, ..., [keywords MODE, LST_MODE, WEIGHT])`
 //!
 //! # Description
-//! Chooses a server for each flow when its first packet comes, and writes the server's address in place of the
-//! destination address of all packets of the flow, and into the destination annotation. Checksums of IP, TCP
-//! and UDP headers stay right. Source addresses stay, so that answers come back through the element's
-//! counterpart, FlowIPLoadBalancerReverse, which makes them come from VIP.
+//! Chooses a server for each flow when its first packet arrives, and writes the server's address into the destination
+//! address and the destination annotation of all packets of the flow. Checksums of IP, TCP and UDP headers are updated.
+//! Source addresses do not change, so replies must pass through the element's counterpart, FlowIPLoadBalancerReverse,
+//! which sets their source address to VIP.
 //!
-//! Flows are told as FlowCounter tells them, and forgotten after 60 seconds of silence.
+//! Flows are identified as in FlowCounter, and forgotten after 60 seconds of silence.
 //!
 //! # Arguments
-//! - VIP: the address that the servers have for the outside. Positional, mandatory.
-//! - DST: the address of a server. At least one, given several times.
-//! - MODE, LST_MODE, WEIGHT: how servers are chosen, as for FlowSwitch.
+//! - VIP: the address under which clients reach the servers. Positional, mandatory.
+//! - DST: the address of a server. Mandatory, may be repeated.
+//! - MODE, LST_MODE, WEIGHT: how servers are chosen, as in FlowSwitch.
 //!
 //! # Ports
 //! One push input, one push output.
 //!
 //! # Handlers
-//! - `load` (read): how many flows each server has.
-//! - `nb_total_servers` (read): how many servers there are.
+//! - `load` (read): the number of flows of each server.
+//! - `nb_total_servers` (read): the number of servers.
 //!
 //! # Drops
 //! - header not set: the packet has no IP header.
-//! - no match: no server weighs anything.
+//! - no match: all weights are 0.
 //!
 //! # Example
 //! ```click

@@ -1,11 +1,11 @@
-//! FlowIPLoadBalancerReverse - makes what servers answer come from their common address
+//! FlowIPLoadBalancerReverse - rewrites the source address of servers' replies to the virtual IP
 //!
 //! # Synopsis
 //! `FlowIPLoadBalancerReverse(LB)`
 //!
 //! # Description
-//! Writes the VIP of a FlowIPLoadBalancer in place of the source address of packets. Checksums of IP, TCP and
-//! UDP headers stay right.
+//! Replaces the source address of packets with the VIP of a FlowIPLoadBalancer. Checksums of IP, TCP and UDP headers
+//! are updated.
 //!
 //! # Arguments
 //! - LB: the FlowIPLoadBalancer. Positional, mandatory.

@@ -1,31 +1,31 @@
-//! FlowIPManager - numbers the flows that packets belong to
+//! FlowIPManager - assigns a number to each IP flow
 //!
 //! # Synopsis
 //! `FlowIPManager([CAPACITY, keywords TIMEOUT, RESERVE, LF, CACHE, VERBOSE, RECYCLE_INTERVAL])`
 //!
 //! # Description
-//! Gives every flow a number, from 1 on, and writes it into the AGGREGATE annotation of its packets, by which
-//! the elements that act by flow know it. A flow is what has the same IP addresses, ports and protocol; what
-//! has no ports, and fragments but the first, go by addresses and protocol alone. A flow that is silent for
-//! TIMEOUT is forgotten; its number is not given again soon.
+//! Gives every flow a number, from 1, and writes it into the AGGREGATE annotation of its packets, where downstream flow
+//! elements read it. Packets with the same IP addresses, ports and protocol belong to one flow; packets without ports,
+//! and later fragments, are matched by addresses and protocol only. A flow that is silent for TIMEOUT is forgotten; its
+//! number is not reused until the 32-bit counter wraps around.
 //!
-//! FastClick has many classes that differ by the table they use and by how threads share it. Here they are
-//! names of this one, whose table all threads share.
+//! FastClick has many classes that differ in the table they use and in how threads share it. Here they are aliases of
+//! this class, whose one table all threads share.
 //!
 //! # Arguments
-//! - CAPACITY: how many flows there may be, rounded up to a power of two. Positional, default 65536.
+//! - CAPACITY: maximum number of flows, rounded up to a power of two. Positional, default 65536.
 //! - TIMEOUT: seconds of silence after which a flow is forgotten, 0 for never. Default 60.
-//! - RECYCLE_INTERVAL: seconds between looks for such flows. Default 1.
-//! - VERBOSE: 0 says nothing, 1 that there was no room for a flow, 2 also new flows. Default 1.
-//! - RESERVE: accepted for compatibility: elements downstream keep their state themselves.
-//! - LF, CACHE: accepted for compatibility: how the table is shared and remembered is its own matter.
+//! - RECYCLE_INTERVAL: seconds between checks for such flows. Default 1.
+//! - VERBOSE: 0 prints nothing, 1 a line when there is no room for a flow, 2 also a line for each new flow. Default 1.
+//! - RESERVE: accepted and ignored: downstream elements keep their own state.
+//! - LF, CACHE: accepted and ignored: there is only one kind of table.
 //!
 //! # Ports
 //! One push input, one or two push outputs.
 //!
 //! # Handlers
-//! - `count` (read): how many flows there are.
-//! - `capacity`, `total_capacity` (read): how many there may be.
+//! - `count` (read): the current number of flows.
+//! - `capacity`, `total_capacity` (read): the maximum number of flows.
 //! - `reset` (write): forgets all flows.
 //!
 //! # Drops
@@ -148,7 +148,7 @@ impl PerPacket for FlowIpManager {
 }
 
 impl FlowIpManager {
-    /// A number that is not 0, which stands for no flow.
+    /// The next number other than 0, which means no flow.
     fn number(&self) -> u32 {
         match self.next.fetch_add(1, Relaxed) {
             0 => self.next.fetch_add(1, Relaxed),

@@ -1,11 +1,12 @@
-//! FlowRoundRobinSwitch - sends flows to its outputs in turn
+//! FlowRoundRobinSwitch - distributes flows over its outputs round-robin
 //!
 //! # Synopsis
 //! `FlowRoundRobinSwitch`
 //!
 //! # Description
-//! Sends the first flow to output 0, the next one to output 1, and so on around; all packets of a flow leave by
-//! the same output. Flows are told as FlowCounter tells them, and forgotten after 60 seconds of silence.
+//! Sends the first flow to output 0, the next one to output 1, and after the last output starts again at 0. All packets
+//! of a flow leave by the same output. Flows are identified as in FlowCounter, and forgotten after 60 seconds of
+//! silence.
 //!
 //! # Arguments
 //! None.
@@ -17,7 +18,7 @@
 //! None of its own.
 //!
 //! # Drops
-//! None.
+//! - table full: there are two billion flows.
 //!
 //! # Example
 //! ```click

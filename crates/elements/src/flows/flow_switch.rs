@@ -1,28 +1,28 @@
-//! FlowSwitch - spreads flows over its outputs
+//! FlowSwitch - balances flows over its outputs
 //!
 //! # Synopsis
 //! `FlowSwitch([keywords MODE, LST_MODE, WEIGHT])`
 //!
 //! # Description
-//! Chooses an output for each flow when its first packet comes; the packets of the flow all leave there. Flows
-//! are told as FlowCounter tells them, and forgotten after 60 seconds of silence.
+//! Chooses an output for each flow when its first packet arrives; all packets of the flow leave by that output. Flows
+//! are identified as in FlowCounter, and forgotten after 60 seconds of silence.
 //!
 //! # Arguments
-//! - MODE: how outputs are chosen. `rr`: in turn. `wrr`: in turn, each as often as its WEIGHT says. `hash`: by
-//!   a hash of addresses and ports. `hash_agg`: by the AGGREGATE annotation. `least`: the one that has the
-//!   fewest flows. Default `rr`.
-//! - LST_MODE: what `least` compares; `conn`, flows, is all there is.
-//! - WEIGHT: how often an output gets a flow by `wrr`. Given once for each output, in their order.
+//! - MODE: how outputs are chosen. `rr`: round-robin. `wrr`: round-robin, each as often as its WEIGHT. `hash`: by a
+//!   hash of addresses and ports. `hash_agg`: by the AGGREGATE annotation. `least`: the one with the fewest flows.
+//!   Default `rr`.
+//! - LST_MODE: what `least` compares; only `conn`, the number of flows, is supported.
+//! - WEIGHT: how often an output gets a flow in mode `wrr`. Given once for each output, in order.
 //!
 //! # Ports
 //! One push input, one or more push outputs.
 //!
 //! # Handlers
-//! - `load` (read): how many flows each output has, which are not forgotten.
-//! - `nb_total_servers` (read): how many outputs there are.
+//! - `load` (read): the number of flows of each output that are not forgotten.
+//! - `nb_total_servers` (read): the number of outputs.
 //!
 //! # Drops
-//! - no match: no output weighs anything.
+//! - no match: all weights are 0.
 //!
 //! # Example
 //! ```click

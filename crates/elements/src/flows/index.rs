@@ -1,13 +1,12 @@
-//! The index of a table of flows: numbers of records, found by hashes of keys.
+//! The index of a flow table: record numbers, found by hashes of keys.
 //!
-//! It has buckets of one cache line with eight entries: 32 bits of the hash and the number of a record and of its
-//! key. An entry may stand in two buckets; the second follows from the first and from the bits in the entry
-//! (partial-key cuckoo hashing, Fan et al., CoNEXT 2014). So a lookup takes two cache lines as a rule, and both
-//! can be asked for ahead.
+//! A bucket is one cache line with eight entries: 32 bits of the hash, and the number of a record and of its key. An
+//! entry may be in either of two buckets; the second follows from the first and from the bits in the entry (partial-key
+//! cuckoo hashing, Fan et al., CoNEXT 2014). So a lookup usually needs two cache lines, and both can be prefetched.
 //!
 //! Any number of threads look up without waiting and without writing. One thread at a time changes the index. An entry
-//! that moves is written to its new place before it goes from the old one. A reader may miss an entry that
-//! comes, goes or moves at that moment: it then has to look again while nobody changes the index.
+//! that moves is written to its new bucket before it is removed from the old one. A reader may miss an entry that is
+//! added, removed or moved at that moment: it then has to look again while no thread changes the index.
 
 use std::sync::atomic::Ordering::{Acquire, Relaxed, Release};
 use std::sync::atomic::{AtomicU64, AtomicUsize};
@@ -16,7 +15,7 @@ use millrace_core::memory::prefetch;
 
 use super::key::{TableKey, fold};
 
-/// A record, found by one of its two keys. A record with one key alone is never found by the reply's.
+/// A record, found by one of its two keys. A record with only one key is never found by the reply's key.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) struct Found {
     /// The number of the record.
@@ -41,12 +40,12 @@ struct Bucket([AtomicU64; WAYS]);
 
 const WAYS: usize = 8;
 
-/// A hash: the lower half says the bucket, the upper one goes into the entry.
+/// A hash: the lower half selects the bucket, the upper half goes into the entry.
 #[derive(Clone, Copy, Debug, Default)]
 pub(crate) struct Hash(u64);
 
 impl Index {
-    /// An index with so many buckets, or a few more; hashes differ by the seed.
+    /// An index with this many buckets, rounded up; the seed changes the hashes.
     pub(crate) fn new(buckets: usize, seed: u64) -> Self {
         let buckets = buckets.next_power_of_two();
         Self {
@@ -63,7 +62,7 @@ impl Index {
         Hash(fold(key.mix(self.seed), 0xd6e8_feb8_6659_fd93 ^ self.seed.rotate_left(23)))
     }
 
-    /// Asks for the bucket where an entry stands as a rule.
+    /// Prefetches the bucket where an entry usually is.
     #[inline(always)]
     pub(crate) fn prefetch(&self, hash: Hash) {
         if let Some(bucket) = self.buckets.get(hash.0 as usize & self.mask) {
@@ -71,7 +70,7 @@ impl Index {
         }
     }
 
-    /// The first entry with this hash, if there is any.
+    /// The first entry with this hash, if any.
     #[inline(always)]
     pub(crate) fn probe(&self, hash: Hash) -> Option<Found> {
         let tag = tag_of(hash);
@@ -97,7 +96,7 @@ impl Index {
         })
     }
 
-    /// Puts an entry in; false when there is no room for it near its places.
+    /// Inserts an entry; returns false when there is no room for it in or near its buckets.
     pub(crate) fn insert(&self, hash: Hash, found: Found) -> bool {
         let tag = tag_of(hash);
         let first = hash.0 as usize & self.mask;
@@ -108,7 +107,7 @@ impl Index {
             bucket.0.iter().find(|entry| entry.load(Relaxed) == 0)
         };
         let slot = places.into_iter().find_map(free).or_else(|| {
-            // One that stands here and has room elsewhere makes way.
+            // An entry that has room in its other bucket makes way.
             places.into_iter().find_map(|at| {
                 self.buckets.get(at)?.0.iter().find_map(|entry| {
                     let held = entry.load(Relaxed);
@@ -125,7 +124,7 @@ impl Index {
         true
     }
 
-    /// Lets the entry with this hash that leads to one place lead to another.
+    /// Changes the entry with this hash that leads to `from` so that it leads to `to`.
     pub(crate) fn redirect(&self, hash: Hash, from: Found, to: Found) {
         let entry = self.probe_all(hash).find(|(found, _)| *found == from);
         if let Some((_, entry)) = entry {
@@ -133,7 +132,7 @@ impl Index {
         }
     }
 
-    /// Takes the entries with this hash out that lead to a place.
+    /// Removes the entries with this hash that lead to `gone`.
     pub(crate) fn remove(&self, hash: Hash, gone: Found) {
         for (found, entry) in self.probe_all(hash) {
             if found == gone {
@@ -143,7 +142,7 @@ impl Index {
         }
     }
 
-    /// An index of twice the size with the same entries, whose hashes in the new one `hash` tells.
+    /// An index of at least twice the size with the same entries; `hash` returns their hashes in the new index.
     pub(crate) fn grown(&self, hash: impl Fn(&Self, Found) -> Option<Hash>) -> Self {
         let mut buckets = self.buckets.len() * 2;
         loop {
@@ -162,19 +161,19 @@ impl Index {
         }
     }
 
-    /// Bytes that it takes.
+    /// The size in bytes.
     #[cfg(test)]
     pub(crate) fn memory(&self) -> usize {
         self.buckets.len() * size_of::<Bucket>()
     }
 
-    /// The other bucket of an entry that may stand in bucket `at`.
+    /// The other bucket of an entry that may be in bucket `at`.
     #[inline(always)]
     fn other(&self, at: usize, tag: u32) -> usize {
         (at ^ tag.wrapping_mul(0x5bd1_e995) as usize) & self.mask
     }
 
-    /// Whether so many entries are too many.
+    /// Whether the index holds too many entries.
     pub(crate) fn is_crowded(&self) -> bool {
         self.entries.load(Relaxed) * 4 >= self.buckets.len() * WAYS * 3
     }
@@ -193,13 +192,13 @@ impl Bucket {
     }
 }
 
-/// The part of the hash that stands in an entry; never 0, so that an empty entry is none.
+/// The part of the hash in an entry; never 0, so that it never matches an empty entry.
 #[inline(always)]
 fn tag_of(hash: Hash) -> u32 {
     ((hash.0 >> 32) as u32).max(1)
 }
 
-/// The part of an entry beside the hash; never 0.
+/// The rest of an entry, without the hash; never 0.
 fn which(found: Found) -> u64 {
     u64::from(found.record << 1 | u32::from(found.reply)) + 1
 }

@@ -1,13 +1,13 @@
-//! The one key of all tables of flows.
+//! The one key of all flow tables.
 //!
-//! A [`FlowId`] says who sends to whom over IPv4, in as little as a record of the rewriters has room for. A [`Key`] is one in
-//! a space of its own: a protocol, a map of a rewriter, flows that a manager upstream has numbered. A [`WideKey`]
-//! has room for addresses of IPv6.
+//! A [`FlowId`] identifies the two ends of an IPv4 flow, compactly enough for a rewriter's record. A [`Key`] is a
+//! FlowId in a space of its own: a protocol, a map of a rewriter, or the flows that an upstream manager has numbered. A
+//! [`WideKey`] has room for IPv6 addresses.
 //!
-//! Some structures look like keys of flows, are none, and stay where they are. IPReassembler's has the identification of a
-//! packet. IPFilter remembers the fragment fields of the last packet, because its rules look at them. The hash that
-//! spreads packets over threads covers the innermost addresses of any kind, Ethernet's as well, and no table holds
-//! them. The classifiers' keys have the fields that rules look at.
+//! Some structures look like flow keys but are not, and stay where they are. IPReassembler's includes the
+//! identification of a packet. IPFilter remembers the fragment fields of the last packet, because its rules test them.
+//! The hash that spreads packets over threads covers the innermost addresses of any kind, Ethernet included, and no
+//! table holds them. The classifiers' keys have the fields that rules test.
 
 use std::fmt;
 use std::net::Ipv4Addr;
@@ -33,13 +33,13 @@ impl FlowId {
         }
     }
 
-    /// Two hosts, whatever their ports.
+    /// Two hosts, without ports.
     pub(crate) fn of_hosts(source: Ipv4Addr, destination: Ipv4Addr) -> Self {
         Self::new((source.to_bits(), 0), (destination.to_bits(), 0))
     }
 
-    /// The flow or that of its replies, whichever has the lower source; and whether it is that of the replies. Of a host
-    /// that speaks to itself, the one with the lower source port.
+    /// The flow or its replies, whichever has the lower source, and whether that is the replies. For a host that sends
+    /// to itself, the one with the lower source port.
     pub(crate) fn ordered(self) -> (Self, bool) {
         let from = (self.source(), self.source_port());
         let turns = from > (self.destination(), self.destination_port());
@@ -82,14 +82,14 @@ impl FlowId {
         Self { ports: self.ports & 0xffff_0000 | u32::from(port), ..self }
     }
 
-    /// The flow of the replies: source and destination change places.
+    /// The flow of the replies: source and destination are swapped.
     #[inline(always)]
     #[must_use]
     pub(crate) fn reversed(self) -> Self {
         Self { addresses: self.addresses.rotate_left(32), ports: self.ports.rotate_left(16) }
     }
 
-    /// The hash by which Click's tables, and so the lines of their dumps, are ordered.
+    /// The hash that orders Click's tables, and so the lines of their dumps.
     pub(crate) fn click_hash(self) -> u32 {
         let (source, destination) = (self.source().swap_bytes(), self.destination().swap_bytes());
         let (from, to) = (u32::from(self.source_port()), u32::from(self.destination_port()));
@@ -99,7 +99,7 @@ impl FlowId {
     }
 }
 
-/// As Click writes a flow: `(1.0.0.1, 20, 2.0.0.2, 30)`.
+/// Click's notation for a flow: `(1.0.0.1, 20, 2.0.0.2, 30)`.
 impl fmt::Display for FlowId {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         let (source, destination) =
@@ -108,24 +108,24 @@ impl fmt::Display for FlowId {
     }
 }
 
-/// A flow in one of the spaces that a table has.
+/// A flow in one of a table's spaces.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash)]
 pub(crate) struct Key {
     pub(crate) flow: FlowId,
-    /// A protocol, one of the spaces beside these, or a map of the table.
+    /// A protocol, one of the spaces below, or a map of the table.
     pub(crate) space: u32,
 }
 
-/// The flows that a manager upstream has numbered; others have their protocol.
+/// The flows that an upstream manager has numbered; the space of other flows is their protocol.
 const NUMBERED: u32 = 1 << 8;
-/// Packets without an IP header and without a number, all together.
+/// All packets without an IP header and without a number.
 const OTHERS: u32 = NUMBERED + 1;
-/// Protocols beside TCP and UDP whose headers begin with two ports: DCCP, SCTP, UDP-Lite.
+/// Protocols other than TCP and UDP whose headers begin with two ports: DCCP, SCTP, UDP-Lite.
 const WITH_PORTS: [u8; 3] = [33, 132, 136];
 
 impl Key {
-    /// The flow of a packet with an IP header: addresses, protocol and ports; these are 0 for what has none, and for
-    /// fragments but the first.
+    /// The flow of a packet with an IP header: addresses, protocol and ports. Ports are 0 for protocols without ports
+    /// and for later fragments.
     pub(crate) fn five_tuple(packet: &View) -> Option<Self> {
         let bytes = packet.network_data()?;
         let (ip, _) = Ipv4Header::view(bytes)?;
@@ -140,7 +140,7 @@ impl Key {
         Some(Self { flow, space: protocol.into() })
     }
 
-    /// The flow of a packet: by the number that a manager upstream gave it, or by the packet's headers.
+    /// The flow of a packet: by the number that an upstream manager gave it, or else by the packet's headers.
     pub(crate) fn of(packet: &View) -> Self {
         match packet.aggregate() {
             0 => {
@@ -157,7 +157,7 @@ impl Key {
     }
 }
 
-/// A flow of TCP between addresses of either version; those of IPv4 in the words of IPv6 (RFC 4291, 2.5.5.2).
+/// A TCP flow between addresses of either version; IPv4 addresses are mapped to IPv6 (RFC 4291, 2.5.5.2).
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash)]
 pub(crate) struct WideKey {
     pub(crate) source: u128,
@@ -166,12 +166,12 @@ pub(crate) struct WideKey {
     pub(crate) ports: u32,
 }
 
-/// A key by which a table finds its records.
+/// A key for the records of a table.
 pub(crate) trait TableKey: Copy + Eq + Send + Sync + 'static {
-    /// Where it stands in a record that others may look at meanwhile.
+    /// The key's form in a record that other threads may read at the same time.
     type Stored: Default + Send + Sync;
 
-    /// All of it in one number, which cannot be foretold without the seed.
+    /// Hashes all of the key into one number, which is unpredictable without the seed.
     fn mix(self, seed: u64) -> u64;
 
     fn store(self, stored: &Self::Stored);
@@ -239,7 +239,7 @@ impl WideKey {
     }
 }
 
-/// Both halves of a product, one upon the other.
+/// Multiplies, and combines both halves of the product with XOR.
 #[inline(always)]
 pub(super) fn fold(one: u64, other: u64) -> u64 {
     let product = u128::from(one) * u128::from(other);
@@ -251,7 +251,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_flow_and_its_replies() {
+    fn a_flow_and_its_replies_have_one_order() {
         let flow = FlowId::new((0x0100_0001, 20), (0x0200_0002, 30));
         assert_eq!(flow.to_string(), "(1.0.0.1, 20, 2.0.0.2, 30)");
         assert_eq!(flow.reversed().to_string(), "(2.0.0.2, 30, 1.0.0.1, 20)");
@@ -263,7 +263,7 @@ mod tests {
     }
 
     #[test]
-    fn keys_stand_in_records_as_they_are() {
+    fn keys_are_loaded_as_they_were_stored() {
         let key = Key { flow: FlowId { addresses: u64::MAX - 5, ports: 0x8000_0001 }, space: 7 };
         let stored = Default::default();
         key.store(&stored);
@@ -272,7 +272,7 @@ mod tests {
         let stored = Default::default();
         wide.store(&stored);
         assert_eq!(WideKey::load(&stored), wide);
-        // No word goes unnoticed.
+        // A change of any word changes the hash.
         let others = [1, 1 << 64].map(|bit| WideKey { source: wide.source ^ bit, ..wide });
         let to = [1, 1 << 64].map(|bit| WideKey { destination: wide.destination ^ bit, ..wide });
         let ports = WideKey { ports: 0, ..wide };

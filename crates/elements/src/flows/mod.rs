@@ -1,4 +1,4 @@
-//! Flows: who numbers them, and what is done by flow.
+//! Flows: elements that number them, and elements that act per flow.
 
 mod address;
 mod balance;

@@ -1,7 +1,7 @@
-//! Records that never move, known by their numbers.
+//! Records that never move, accessed by number.
 //!
-//! They stand in chunks, each twice as long as the one before, so that more of them come without a copy, and a number leads
-//! to its record while others come.
+//! They are stored in chunks, each twice as long as the one before. So adding records copies none, and records can be
+//! read while others are added.
 
 use std::ops::Range;
 use std::sync::OnceLock;
@@ -11,7 +11,7 @@ use std::sync::atomic::Ordering::{Acquire, Relaxed, Release};
 /// Records by number, counted from 0.
 pub(crate) struct Records<R> {
     chunks: [OnceLock<Box<[R]>>; CHUNKS],
-    /// Records that there are.
+    /// The number of records.
     len: AtomicUsize,
 }
 
@@ -42,8 +42,8 @@ impl<R> Records<R> {
         self.numbers().filter_map(|number| Some((number, self.get(number)?)))
     }
 
-    /// The number of one more record; `new` makes those that are not used yet. None when there are as many as there
-    /// can be. Only one thread at a time.
+    /// Adds a record and returns its number; `new` fills a new chunk. `None` when there is no room. Only one thread at
+    /// a time may call it.
     pub(crate) fn add(&self, new: impl Fn() -> R) -> Option<u32> {
         let number = self.len.load(Relaxed);
         let chunk = (number + FIRST).ilog2() - FIRST.ilog2();
@@ -53,7 +53,7 @@ impl<R> Records<R> {
         u32::try_from(number).ok()
     }
 
-    /// Bytes that they take.
+    /// The size in bytes.
     #[cfg(test)]
     pub(crate) fn memory(&self) -> usize {
         let chunks = self.chunks.iter().filter_map(OnceLock::get).map(|chunk| chunk.len());

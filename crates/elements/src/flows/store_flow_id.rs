@@ -1,17 +1,17 @@
-//! StoreFlowID - writes the number of its flow into each packet
+//! StoreFlowID - writes a flow number into the data of each packet
 //!
 //! # Synopsis
 //! `StoreFlowID([OFFSET, keywords CAPACITY, VERBOSE])`
 //!
 //! # Description
-//! Writes a number of 32 bits, lowest byte first, into each packet, OFFSET bytes from its start: another one
-//! for each flow, from 1 on. Flows are told as FlowCounter tells them, and forgotten after 1000 seconds of
-//! silence. Packets that end before the number would stay as they are.
+//! Writes a 32-bit number, least significant byte first, into each packet, OFFSET bytes from its start. Each flow has
+//! its own number, from 1. Flows are identified as in FlowCounter, and forgotten after 1000 seconds of silence. Packets
+//! that are too short, and packets of a flow for which there is no room, are unchanged.
 //!
 //! # Arguments
-//! - OFFSET: where the number goes, in bytes. Positional, default 40.
-//! - CAPACITY: how many flows there may be. Default 65536.
-//! - VERBOSE: whether a line says that there was no room for a flow. Default 0.
+//! - OFFSET: where to write the number, in bytes. Positional, default 40.
+//! - CAPACITY: maximum number of flows. Default 65536.
+//! - VERBOSE: whether to print a line when there is no room for a flow. Default 0.
 //!
 //! # Ports
 //! One push input, one push output.

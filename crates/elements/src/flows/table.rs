@@ -1,19 +1,20 @@
-//! The table of flows: a state for each, which is forgotten when the flow is silent for too long.
+//! The table of flows: state for each flow, forgotten when the flow is silent for too long.
 //!
 //! # Layout
-//! A flow is a [record](Records) that the [index](Index) leads to by its [key](TableKey). The rewriters' tables have the
-//! same records, index and keys. Their mappings have two keys each, though, and policies that choose the mapping to take out:
-//! that part is theirs alone.
+//! A flow is a [record](Records) that the [index](Index) finds by its [key](TableKey). The rewriters' tables have the
+//! same records, index and keys. Their mappings, however, have two keys each, and policies that choose the mapping to
+//! evict; the rewriters implement that part themselves.
 //!
 //! # Threads
-//! A packet of a known flow takes no lock on the table, and writes nothing to it but its time. A record has a version, odd
-//! while it belongs to no flow: a reader looks at the version before and after, as with a seqlock. State that never
-//! [changes](Fixed) is read so, too. State that packets [change](Changing) has a lock in the record, for which only
-//! packets of the same flow wait. That lock cannot be done without: two threads with packets of one flow count each
+//! A packet of a known flow takes no lock on the table, and writes only its time to it. A record has a version, odd
+//! while it belongs to no flow: a reader checks the version before and after, as with a seqlock. State that never
+//! [changes](Fixed) is read the same way. State that packets [change](Changing) has a lock in the record, which only
+//! packets of the same flow contend for. That lock is needed so that two threads with packets of one flow count each
 //! packet once.
 //!
-//! Flows come and go under one lock. A flow that has timed out is never found. It is taken out when another one is added,
-//! some of the records at a time and each of them once an interval, and when a handler asks how many there are.
+//! Flows are added and removed under one lock. A flow that has timed out is never found. It is removed when another one
+//! is added - a part of the records is checked at a time, each part once an interval - and when a handler asks for the
+//! count.
 
 use std::sync::Arc;
 use std::sync::atomic::Ordering::{AcqRel, Acquire, Relaxed, Release};
@@ -34,24 +35,24 @@ pub(crate) struct Flows<K: TableKey, S: Slot> {
     changes: AtomicU64,
     book: Lock<Book>,
     capacity: usize,
-    /// Milliseconds after the last packet; 0 for ever.
+    /// Milliseconds after the last packet; 0 for never.
     timeout: u64,
-    /// Milliseconds between looks for flows that have timed out.
+    /// Milliseconds between checks for flows that have timed out.
     interval: u64,
 }
 
-/// Where the state of a flow stands.
+/// Holds the state of a flow.
 pub(crate) trait Slot: Default + Send + Sync + 'static {
     type State;
 
-    /// Puts the state of a new flow in, which nobody finds yet.
+    /// Stores the state of a new flow, which no lookup finds yet.
     fn put(&self, state: Self::State);
 
-    /// Takes the state out, at a moment when nobody changes it, and says `gone` then.
+    /// Removes the state, at a moment when no thread changes it, and calls `gone` then.
     fn take(&self, gone: impl FnOnce()) -> Option<Self::State>;
 }
 
-/// A number that stays as long as the flow does.
+/// A number that does not change during the flow.
 #[derive(Debug, Default)]
 pub(crate) struct Fixed(AtomicU64);
 
@@ -59,13 +60,13 @@ pub(crate) struct Fixed(AtomicU64);
 #[derive(Debug)]
 pub(crate) struct Changing<T>(Lock<Option<T>>);
 
-/// A flow, or room for one.
+/// A flow, or a free record.
 #[derive(Debug)]
 #[repr(align(64))]
 struct Record<K: TableKey, S> {
     version: AtomicU32,
     key: K::Stored,
-    /// When its last packet came, in milliseconds.
+    /// The time of the last packet, in milliseconds.
     last: AtomicU64,
     slot: S,
 }
@@ -81,32 +82,32 @@ struct Live<'t, K: TableKey, S> {
 struct Book {
     live: usize,
     free: Vec<u32>,
-    /// Records are looked through by their numbers' remainders.
+    /// Records are checked in parts, by their number modulo `PARTS`.
     parts: [Part; PARTS],
-    /// The part that is looked through next.
+    /// The part to check next.
     next: usize,
 }
 
 #[derive(Clone, Copy, Default)]
 struct Part {
     swept: u64,
-    /// No flow in it times out before.
+    /// No flow in the part times out before this.
     due: u64,
 }
 
-/// How many parts there are: a packet that adds a flow waits while one of them is looked through.
+/// The number of parts: a packet that adds a flow waits while one part is checked.
 const PARTS: usize = 16;
-/// The clocks of threads may differ by so much, in milliseconds.
+/// How far the clocks of threads may differ, in milliseconds.
 const SLACK: u64 = 1000;
 
-/// Milliseconds, as the table counts.
+/// The table's unit of time: milliseconds.
 pub(crate) fn millis(time: Timestamp) -> u64 {
     time.as_millis().max(0).unsigned_abs()
 }
 
 impl<K: TableKey> Flows<K, Fixed> {
-    /// The number of a flow of which a packet came; `new` makes that of a flow not known. None when there is no
-    /// room for the flow, or `new` gives none. What is forgotten on the way goes to `gone`.
+    /// The number of a flow that received a packet; `new` creates it for an unknown flow. `None` when there is no room
+    /// for the flow, or `new` returns `None`. Numbers that are forgotten in the process go to `gone`.
     #[inline]
     pub(crate) fn number(
         &self,
@@ -138,7 +139,7 @@ impl<K: TableKey> Flows<K, Fixed> {
         self.admit(key, now, new, gone, |record| record.slot.0.load(Relaxed))
     }
 
-    /// Whether a flow is known, of which a packet came.
+    /// Whether the flow of a packet is known.
     pub(crate) fn knows(&self, at: &impl InRound, key: K, now: u64) -> bool {
         let changes = self.changes.load(Acquire);
         if let Some(live) = self.find(self.index.get(at), key, now) {
@@ -152,8 +153,8 @@ impl<K: TableKey> Flows<K, Fixed> {
 }
 
 impl<K: TableKey, T: Send + 'static> Flows<K, Changing<T>> {
-    /// Gives `act` the state of a flow of which a packet came; `new` makes that of a flow not known. None when
-    /// there is no room for the flow, or `new` gives none. What is forgotten on the way goes to `gone`.
+    /// Calls `act` with the state of a flow that received a packet; `new` creates it for an unknown flow. `None` when
+    /// there is no room for the flow, or `new` returns `None`. State that is forgotten in the process goes to `gone`.
     pub(crate) fn with<R>(
         &self,
         at: &impl InRound,
@@ -179,7 +180,7 @@ impl<K: TableKey, T: Send + 'static> Flows<K, Changing<T>> {
         loop {
             if let Some(live) = live {
                 let mut state = live.record.slot.0.lock();
-                // The state is taken out under this lock.
+                // The state is removed under this lock.
                 if let Some(state) = state.as_mut().filter(|_| live.is_still_there()) {
                     live.touch(now);
                     return Some(act(state));
@@ -191,8 +192,8 @@ impl<K: TableKey, T: Send + 'static> Flows<K, Changing<T>> {
 }
 
 impl<K: TableKey, S: Slot> Flows<K, S> {
-    /// A table for so many flows that forgets those that are silent for `timeout` milliseconds, which it looks
-    /// for every `interval` milliseconds.
+    /// A table for this many flows that forgets those that are silent for `timeout` milliseconds, checking every
+    /// `interval` milliseconds.
     pub(crate) fn new(capacity: usize, timeout: u64, interval: u64) -> Self {
         let parts = [Part::default(); PARTS];
         Self {
@@ -206,7 +207,7 @@ impl<K: TableKey, S: Slot> Flows<K, S> {
         }
     }
 
-    /// How many flows there are at this time.
+    /// The number of flows at this time.
     pub(crate) fn count(&self, now: u64, gone: impl FnMut(S::State)) -> usize {
         let (mut book, mut gone) = (self.book.lock(), gone);
         self.sweep_all(&mut book, now, &mut gone);
@@ -228,8 +229,8 @@ impl<K: TableKey, S: Slot> Flows<K, S> {
         });
     }
 
-    /// The flow with a key, unless it has timed out. It may be there though it is not found: while others change the
-    /// table, or where an entry of the index looks like its.
+    /// The flow with a key, unless it has timed out. An existing flow may not be found while other threads change the
+    /// table, or when an index entry of another flow has the same tag.
     #[inline(always)]
     fn find(&self, index: &Index, key: K, now: u64) -> Option<Live<'_, K, S>> {
         let found = index.probe(index.hash(key))?;
@@ -237,11 +238,11 @@ impl<K: TableKey, S: Slot> Flows<K, S> {
         let live = record.live();
         let same = K::load(&record.key) == key && live.is_still_there();
         let is_known = same && !self.is_over(live.last, now);
-        // When the clock was set back, the book has to know.
+        // If the clock was set back, the deadline in the book must be updated.
         (is_known && live.last <= now.saturating_add(SLACK)).then_some(live)
     }
 
-    /// What `see` makes of a flow of which a packet came, the one that is there or a new one.
+    /// What `see` returns for the flow of a packet, known or new.
     #[cold]
     #[inline(never)]
     fn admit<'t, R>(
@@ -272,7 +273,7 @@ impl<K: TableKey, S: Slot> Flows<K, S> {
         self.records.get(number).map(see)
     }
 
-    /// The record of a flow. With the lock.
+    /// The record of a flow. Call with the lock held.
     fn look_up(&self, key: K) -> Option<(u32, &Record<K, S>)> {
         let index = self.index.load();
         index.probe_all(index.hash(key)).find_map(|(found, _)| {
@@ -287,7 +288,7 @@ impl<K: TableKey, S: Slot> Flows<K, S> {
             None => self.records.add(Record::default)?,
         };
         let record = self.records.get(number)?;
-        // A reader that sees any of the following stores sees that the record is free.
+        // A reader that sees any of the following stores also sees that the record is free.
         fence(Release);
         key.store(&record.key);
         record.last.store(last, Relaxed);
@@ -326,7 +327,7 @@ impl<K: TableKey, S: Slot> Flows<K, S> {
         state
     }
 
-    /// Changes the index, and lets readers know that they may have missed an entry. With the lock.
+    /// Changes the index, and signals to readers that they may have missed an entry. Call with the lock held.
     fn change(&self, act: impl FnOnce()) {
         let changes = self.changes.load(Relaxed);
         self.changes.store(changes.wrapping_add(1), Relaxed);
@@ -335,7 +336,7 @@ impl<K: TableKey, S: Slot> Flows<K, S> {
         self.changes.store(changes.wrapping_add(2), Release);
     }
 
-    /// Takes all flows out.
+    /// Removes all flows.
     fn drain(&self, mut gone: impl FnMut(K, S::State, u64)) {
         let mut book = self.book.lock();
         let live: Vec<u32> =
@@ -352,7 +353,7 @@ impl<K: TableKey, S: Slot> Flows<K, S> {
         self.timeout > 0 && now.saturating_sub(last) >= self.timeout
     }
 
-    /// Notes when a flow times out of which a packet came: sooner than what is due already only if the clock was set
+    /// Updates the deadline of a part for a flow that received a packet: it becomes earlier only if the clock was set
     /// back.
     fn note_due(&self, book: &mut Book, number: u32, last: u64) {
         if let Some(part) = book.parts.get_mut(number as usize % PARTS) {
@@ -360,7 +361,7 @@ impl<K: TableKey, S: Slot> Flows<K, S> {
         }
     }
 
-    /// Looks through one of the parts, if it was not during the last interval.
+    /// Checks the next part, unless it was checked during the last interval.
     fn sweep_next(&self, book: &mut Book, now: u64, gone: &mut impl FnMut(S::State)) {
         let part = book.next;
         book.next = (part + 1) % PARTS;
@@ -377,7 +378,7 @@ impl<K: TableKey, S: Slot> Flows<K, S> {
     fn sweep(&self, book: &mut Book, part: usize, now: u64, gone: &mut impl FnMut(S::State)) {
         let Some(own) = book.parts.get_mut(part) else { return };
         own.swept = now;
-        // Else each new flow that finds a full table would look through all of it.
+        // Otherwise each new flow that finds a full table would check all of it.
         if self.timeout == 0 || now < own.due {
             return;
         }
@@ -393,7 +394,7 @@ impl<K: TableKey, S: Slot> Flows<K, S> {
                 oldest = oldest.min(last);
             }
         }
-        // Those whose packets come later time out later.
+        // Flows that receive packets later time out later.
         if let Some(own) = book.parts.get_mut(part) {
             own.due = oldest.saturating_add(self.timeout);
         }
@@ -411,7 +412,7 @@ impl<K: TableKey, S> Record<K, S> {
         self.version.load(Relaxed) & 1 == 0
     }
 
-    /// The record as it is now.
+    /// The record's current state.
     #[inline(always)]
     fn live(&self) -> Live<'_, K, S> {
         let version = self.version.load(Acquire);
@@ -420,14 +421,14 @@ impl<K: TableKey, S> Record<K, S> {
 }
 
 impl<K: TableKey, S> Live<'_, K, S> {
-    /// Whether the record still belongs to the flow, and so everything read from it since.
+    /// Whether the record still belongs to the flow, so that everything read from it since is valid.
     #[inline(always)]
     fn is_still_there(&self) -> bool {
         fence(Acquire);
         self.version & 1 == 0 && self.record.version.load(Relaxed) == self.version
     }
 
-    /// Notes when a packet came.
+    /// Records the time of a packet.
     #[inline(always)]
     fn touch(&self, now: u64) {
         if self.last < now {
@@ -484,9 +485,9 @@ mod tests {
         count.fetch_add(packets, Relaxed);
     }
 
-    /// Random packets of few flows, against a plain map that is searched through at every packet.
+    /// Compares random packets of few flows with a plain map that is searched at every packet.
     #[test]
-    fn as_a_map_that_forgets_at_once() {
+    fn it_agrees_with_a_map_that_forgets_at_once() {
         let mut random = fastrand::Rng::with_seed(7);
         for capacity in [3, 20, 1000] {
             let (table, mut plain) =
@@ -559,7 +560,7 @@ mod tests {
         assert_eq!(counts.sum::<u64>(), 80_000);
     }
 
-    /// Flows come and go all the time; what is found is the flow's own, and what has ended has ended once.
+    /// Flows come and go all the time; each lookup finds its own flow, and each flow ends once.
     #[test]
     fn threads_find_their_flows_while_others_come_and_go() {
         let table = Flows::<_, Changing<u64>>::new(300, 20, 1);

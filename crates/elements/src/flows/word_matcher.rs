@@ -1,32 +1,32 @@
-//! WordMatcher - finds words in the payload of packets, and takes them out or closes the flow
+//! WordMatcher - finds words in packet payloads and masks, removes or replaces them, or closes the flow
 //!
 //! # Synopsis
 //! `WordMatcher([MODE, MSG,] WORD w1, WORD w2, ... [, keywords ALL, QUIET])`
 //!
 //! # Description
-//! Looks for words in what packets carry: behind the TCP or UDP header of a packet with an IP header, in all
-//! of a packet without. Lengths and checksums of the IP, TCP and UDP headers are made right for what has
-//! changed. A word that is spread over two packets is not found.
+//! Searches packets for words: after the TCP or UDP header of a packet with an IP header, or in all of a packet without
+//! one. Lengths and checksums of the IP, TCP and UDP headers are updated after a change. A word that is split across
+//! two packets is not found.
 //!
 //! # Arguments
-//! - WORD: a word to look for, upper and lower case as it is. At least one, may be given several times.
-//! - MODE: what is done where a word stands. `MASK`: stars take its place. `REMOVE`: it is taken out.
-//!   `REPLACE`: MSG takes its place, cut to its length or filled up with stars. `FULL`: all of MSG takes its
-//!   place. `ALERT`: `Attack found !` is printed. `CLOSE`: the packet and all later ones of its flow are
-//!   dropped. Positional, default `MASK`.
+//! - WORD: a word to search for, case-sensitive. Mandatory, may be repeated.
+//! - MODE: what to do with a word that is found. `MASK`: replace it with stars. `REMOVE`: remove it. `REPLACE`: replace
+//!   it with MSG, truncated or padded with stars to the word's length. `FULL`: replace it with all of MSG. `ALERT`:
+//!   print `Attack found !`. `CLOSE`: drop the packet and all later ones of its flow, until the flow is silent for 60
+//!   seconds. Positional, default `MASK`.
 //! - MSG: the text for `REPLACE` and `FULL`. Positional, default `<font color='red'>Blocked content !</font><br />`.
-//! - ALL: whether a word is looked for again behind where it was found. Default false.
+//! - ALL: whether to find all occurrences of a word in a packet, not only the first. Default false.
 //! - QUIET: whether `ALERT` prints nothing. Default false.
 //!
 //! # Ports
 //! One push input, one push output.
 //!
 //! # Handlers
-//! - `count` (read): how often a word was found.
+//! - `count` (read): the number of words found.
 //!
 //! # Drops
-//! - filtered: the packet belongs to a flow that was closed.
-//! - too big: the packet would be longer than 65535 bytes.
+//! - filtered: in mode `CLOSE`, the packet contains a word, or its flow was closed.
+//! - too big: the packet would become longer than 65535 bytes.
 //!
 //! # Example
 //! ```click
@@ -55,7 +55,7 @@ pub struct WordMatcher {
     all: bool,
     quiet: bool,
     found: PerThread<Count>,
-    /// Flows that were closed.
+    /// The closed flows.
     closed: Flows<Key, Fixed>,
 }
 
@@ -76,7 +76,7 @@ register!(WordMatcher, "word_matcher.rs");
 
 impl Element for WordMatcher {
     const CLASS: Class = Class::new("WordMatcher", "1/1", "h/h");
-    /// How many words of the packet at hand are to be reported.
+    /// The number of words in the current packet to report.
     type Local = u32;
 
     fn configure(setup: &mut Setup<'_>) -> Result<Self, Failed> {

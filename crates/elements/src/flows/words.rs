@@ -1,9 +1,9 @@
-//! Words in the data of packets: finding them, and putting something else in their place.
+//! Words in packet data: finding and replacing them.
 
 use millrace_core::headers::{Header, Ipv4Header, TcpHeader, protocol};
 use millrace_core::{View, checksum};
 
-/// Where `word` begins in `bytes`.
+/// The position of `word` in `bytes`.
 pub(crate) fn find(bytes: &[u8], word: &[u8]) -> Option<usize> {
     let (&first, rest) = word.split_first()?;
     let mut from = 0;
@@ -16,8 +16,8 @@ pub(crate) fn find(bytes: &[u8], word: &[u8]) -> Option<usize> {
     }
 }
 
-/// Where the payload of a packet begins: behind its TCP or UDP header, behind the IP header of another
-/// protocol, and at the start of a packet without an IP header.
+/// The start of a packet's payload: after its TCP or UDP header, after the IP header for another protocol, and at the
+/// start of a packet without an IP header.
 pub(super) fn payload(packet: &View) -> usize {
     let Some(bytes) = packet.network_data() else { return 0 };
     let before = packet.len().saturating_sub(bytes.len());
@@ -32,7 +32,7 @@ pub(super) fn payload(packet: &View) -> usize {
     (before + ip.header_len() + inner).min(packet.len())
 }
 
-/// Puts `new` in place of the `len` bytes at `at`, whatever the packet's length then is.
+/// Replaces the `len` bytes at `at` with `new`; the packet's length may change.
 pub(super) fn replace(packet: &mut View, at: usize, len: usize, new: &[u8]) {
     let old = packet.len();
     let Some(end) = at.checked_add(len).filter(|&end| end <= old) else { return };
@@ -51,7 +51,7 @@ pub(super) fn replace(packet: &mut View, at: usize, len: usize, new: &[u8]) {
     packet.truncate(moved + (old - end));
 }
 
-/// Makes the lengths and checksums in the headers of a packet right whose payload has changed by `grown` bytes.
+/// Corrects the lengths and checksums in a packet's headers after its payload has grown by `grown` bytes.
 pub(super) fn make_headers_right(packet: &mut View, grown: i64) {
     let Some(bytes) = packet.network_data_mut() else { return };
     let Some((ip, _)) = Ipv4Header::view(bytes) else { return };
@@ -97,7 +97,7 @@ mod tests {
     use millrace_core::Packet;
 
     #[test]
-    fn as_a_search_through_all_places() {
+    fn find_agrees_with_a_search_at_every_position() {
         let mut random = fastrand::Rng::with_seed(3);
         for _ in 0..3000 {
             let mut bytes = |most| -> Vec<u8> {
@@ -112,7 +112,7 @@ mod tests {
     }
 
     #[test]
-    fn what_replaces_may_be_shorter_or_longer() {
+    fn replacements_may_be_shorter_or_longer() {
         for (at, len, new, expected) in [
             (1, 2, "", "adef"),
             (0, 6, "x", "x"),

@@ -1,34 +1,34 @@
-//! Balancer - chooses between device and CPU for each batch of a GPU section
+//! Balancer - balances the batches of a GPU section between device and CPU
 //!
 //! # Synopsis
 //! `Balancer([keywords MODE, INTERVAL, PROBE])`
 //!
 //! # Description
-//! Stands between Batcher and HostToDeviceMemcpy. The work of a GPU section can be done by the device or by the
-//! thread itself, with the same results; this element measures what a packet costs the thread either
-//! way, and moves the share of batches that the device gets to where packets cost least. It moves in small steps,
-//! at once when the device is at its limit or fails, and keeps a small part of the batches on the other way so
-//! that it learns when that becomes cheaper.
+//! Goes between Batcher and HostToDeviceMemcpy. Either the device or the thread itself can do the work of a GPU
+//! section, with the same results. This element measures what a packet costs the thread either way, and moves the
+//! device's share of batches to where packets cost least. It moves in small steps, but at once when the device is at
+//! its limit or fails, and keeps sending a small part of the batches the other way so that it notices when that becomes
+//! cheaper.
 //!
-//! Batches stay in order whichever way they go. Each thread has a share of its own.
+//! Batches stay in order either way. Each thread has its own share.
 //!
 //! Without a Balancer the device gets every batch as long as it works.
 //!
 //! # Arguments
-//! - MODE: `adaptive`; `gpu` or `cpu` for one way only. Default `adaptive`. On a virtual clock (`--simtime`), on which
-//!   runs repeat, nothing is measured: there `adaptive` begins as `gpu`.
-//! - INTERVAL: the time between two looks. Default 200ms.
-//! - PROBE: the part of the batches that goes the other way for the sake of the measurement: `2%`, or `0.02`. At most a
-//!   half. Default 2%.
+//! - MODE: `adaptive`; `gpu` or `cpu` for one way only. Default `adaptive`. On a virtual clock (`--simtime`), which
+//!   makes runs repeatable, nothing is measured: there `adaptive` starts as `gpu`.
+//! - INTERVAL: the time between adjustments. Default 200ms.
+//! - PROBE: the part of the batches that goes the other way, to be measured: `2%`, or `0.02`. At most a half. Default
+//!   2%.
 //!
 //! # Ports
 //! One push input, one push output.
 //!
 //! # Handlers
-//! - `share` (read): the part of the batches that the device gets, on average over the threads.
-//! - `cycles` (read): cycles of the thread a packet: by the device, by the CPU.
+//! - `share` (read): the part of the batches that the device gets, averaged over the threads.
+//! - `cycles` (read): the thread's cycles per packet: for the device, for the CPU.
 //! - `mode` (read/write): MODE.
-//! - `reset_counts` (write): has the section count from 0 again: what this element, Batcher and Debatcher tell.
+//! - `reset_counts` (write): resets the section's counts, which this element, Batcher and Debatcher report.
 //!
 //! # Drops
 //! None.

@@ -4,50 +4,49 @@
 //! `Batcher([CAPACITY, keywords TIMEOUT, BYTES, SLOTS, SLICE_BEGIN, SLICE_END, ANN_FLAGS, FORCE_PKTLENS])`
 //!
 //! # Description
-//! Where packets go into a GPU section:
+//! The entry of a GPU section:
 //!
 //! ```text
 //! Batcher -> [Balancer ->] HostToDeviceMemcpy -> GPU elements -> DeviceToHostMemcpy -> GPUCompletionQueue -> Debatcher
 //! ```
 //!
 //! A batch ends when it has CAPACITY packets or BYTES bytes of payload, when its oldest packet is TIMEOUT old, or when
-//! the device has nothing to do and no more packets come: waiting for more of them then gains nothing. So a
-//! packet alone passes at once, and under load batches grow by themselves.
+//! the device is idle and no more packets arrive, since waiting then gains nothing. So a single packet passes at once,
+//! and batches grow under load.
 //!
-//! Each thread that packets come on has batches of its own, and packets leave the section on the thread that
-//! they came on, in their order. Packets are not copied: the batch holds them, and the device gets the slices
-//! that the section's elements ask for. A thread holds at most LENGTH of GPUCompletionQueue and one batches;
-//! when they are full it waits for the oldest one before it takes more packets, so none is dropped for want of
-//! room.
+//! Each thread that receives packets here has its own batches, and packets leave the section on the same thread, in
+//! order. Packets are not copied: the batch holds them, and the device gets the slices that the section's elements
+//! need. A thread holds at most LENGTH + 1 batches (LENGTH of GPUCompletionQueue). When they are full, it waits for the
+//! oldest one before it accepts more packets, so no packet is dropped for lack of room.
 //!
-//! A section is one unit: what each element of it does is settled before the start, with the way of every
-//! packet, and `millrace check` says what cannot be done, and where in the configuration.
+//! A section is one unit: the work of its elements and the path of every packet are planned before the start.
+//! `millrace check` reports what cannot be planned, and where it is in the configuration.
 //!
-//! The device is that of GPURuntime. Without a GPU the same configuration runs on the host.
+//! GPURuntime selects the device. Without a GPU the same configuration runs on the host.
 //!
 //! # Arguments
-//! - CAPACITY: the most packets of a batch, 1 to 16384. Default 1024. Positional.
-//! - TIMEOUT: how old a batch may grow before it ends: a number of milliseconds, or a time with a unit such as
-//!   `50us`. Default 50us.
-//! - BYTES: the most bytes of payload that a batch takes to the device, 65536 to 1073741824. A thread holds at most one
-//!   more than LENGTH times as many bytes of packets. Default: 2 KiB for each of CAPACITY packets.
-//! - SLOTS: batches of a thread that are under way on the device at once, 1 to 64. Default: STREAMS of GPURuntime.
-//! - SLICE_BEGIN, SLICE_END: bytes of each packet, counted from its Ethernet header, that are copied to the device
-//!   beside what the elements ask for: from the first one up to before the last one, 32767 at most. A SLICE_END of 0
-//!   or -1 means up to the packet's end. Defaults 0 and, when SLICE_BEGIN is not given either, nothing.
-//! - ANN_FLAGS: whether the annotations are copied, all 48 bytes: 1 to the device, 2 or 3 both ways (what nobody
-//!   writes is to come back as it was), 0 as the elements ask for. Default 0.
-//! - FORCE_PKTLENS: whether the lengths of packets are copied. They are, for each slice, whatever it says.
+//! - CAPACITY: maximum number of packets in a batch, 1 to 16384. Default 1024. Positional.
+//! - TIMEOUT: maximum age of a batch's oldest packet: a number of milliseconds, or a time with a unit such as `50us`.
+//!   Default 50us.
+//! - BYTES: maximum bytes of payload that a batch copies to the device, 65536 to 1073741824. A thread holds at most
+//!   LENGTH + 1 times as many bytes of packets. Default: 2 KiB for each of CAPACITY packets.
+//! - SLOTS: maximum number of a thread's batches on the device at once, 1 to 64. Default: STREAMS of GPURuntime.
+//! - SLICE_BEGIN, SLICE_END: bytes of each packet to copy to the device in addition to what the elements need: an
+//!   offset from its Ethernet header, and the offset of the end, which is excluded; 32767 at most. A SLICE_END of 0 or
+//!   -1 means the end of the packet. Defaults 0 and, when SLICE_BEGIN is not given either, nothing.
+//! - ANN_FLAGS: whether to copy all 48 bytes of annotations: 1 to the device, 2 or 3 both ways (bytes that no element
+//!   writes come back unchanged), 0 only as the elements need. Default 0.
+//! - FORCE_PKTLENS: accepted and ignored: the length of each slice is always copied.
 //!
 //! # Ports
 //! One push input, one push output.
 //!
 //! # Handlers
-//! - `length` (read): packets that wait for their batch to end or are under way.
+//! - `length` (read): packets in unfinished batches.
 //! - `capacity` (read): CAPACITY.
 //! - `batches` (read): batches that have left the section.
-//! - `mean` (read): packets a batch, on average.
-//! - `reset_counts` (write): has the section count from 0 again: what this element, Balancer and Debatcher tell.
+//! - `mean` (read): average number of packets per batch.
+//! - `reset_counts` (write): resets the section's counts, which this element, Balancer and Debatcher report.
 //!
 //! # Drops
 //! None.
@@ -91,7 +90,7 @@ pub struct Batcher {
     capacity: usize,
 }
 
-/// What a thread keeps.
+/// A thread's state.
 #[derive(Default)]
 pub struct Local {
     passage: Option<Arc<Passage>>,
@@ -100,7 +99,7 @@ pub struct Local {
 register!(Batcher, "batcher.rs");
 
 impl Element for Batcher {
-    /// The tables of the section are read before it is prepared.
+    /// The section's tables are read before it is prepared.
     const CLASS: Class = Class::new("Batcher", "1/1", "h/h").phase(5);
     type Local = Local;
 
@@ -129,7 +128,7 @@ impl Element for Batcher {
         }
     }
 
-    /// A task that leaves the thread would have its packets overtake those that are under way here.
+    /// If a task left the thread, its packets would overtake those that are in the section here.
     fn handed_over(&self, local: &Local, _thread: usize, rings: &mut Vec<(u64, u64)>) {
         let passage = local.passage.as_ref();
         rings.extend(passage.map(|passage| (passage.entered.get(), passage.left.get())));
@@ -168,7 +167,7 @@ impl Batcher {
     }
 }
 
-/// A time that is given in milliseconds, or with a unit.
+/// A time in milliseconds, or with a unit.
 #[derive(Clone, Copy)]
 struct Millis(Seconds);
 
@@ -187,7 +186,7 @@ impl Arg for Millis {
     }
 }
 
-/// Reads how packets are collected.
+/// Reads the arguments on how packets are collected.
 fn collecting(setup: &mut Setup<'_>) -> Result<Collecting, Failed> {
     let args = &mut setup.args;
     let capacity = args.in_range("CAPACITY", Kind::Positional, 1..=1u32 << 14).unwrap_or(1024);
@@ -220,7 +219,7 @@ fn collecting(setup: &mut Setup<'_>) -> Result<Collecting, Failed> {
     let access = match flags {
         0 => None,
         1 => Some(Access::Read),
-        // What nobody writes is to come back as it was.
+        // Bytes that no element writes come back unchanged.
         _ => Some(Access::ReadWrite),
     };
     slices.extend(access.map(|access| Region {

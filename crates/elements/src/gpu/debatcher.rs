@@ -1,41 +1,39 @@
-//! Debatcher - gives the packets of batches back to the graph
+//! Debatcher - emits the packets of finished GPU batches in order
 //!
 //! # Synopsis
 //! `Debatcher([keywords ANNO])`
 //!
 //! # Description
-//! Where packets leave a GPU section. When a batch is done, and all batches of the thread before it, what the
-//! device changed is copied back into the packets, each element's results are handed to them (a gateway, the
-//! number of a pattern), and the packets are sent on in the order in which they came to the Batcher.
+//! The exit of a GPU section. When a batch and all earlier batches of the thread are done, the device's changes are
+//! copied back into the packets, each element's results are applied to them (a gateway, the number of a pattern), and
+//! the packets are emitted in the order in which they arrived at the Batcher.
 //!
-//! What the section's elements decided stays with each packet as its predicate word, so that Dispatcher can
-//! part them: an element that decides between outputs has some bits in it, which are 0 when the packet did not
-//! come to the element, and else 1 more than the output. Packets that an element decided to drop are dropped
-//! here, and counted there.
+//! Each packet keeps the decisions of the section's elements as its predicate word, so that Dispatcher can route it.
+//! Each element that decides between outputs has some bits of the word: 0 if the packet did not come to the element,
+//! else the output plus 1. Packets that an element decided to drop are dropped here, and counted there.
 //!
-//! A device that fails or hangs costs no packet: the CPU does the work instead, in order, and the device is
-//! tried again later. Both are told on standard error, once a second at most.
+//! A device that fails or hangs costs no packet: the CPU does the work instead, in order, and the device is tried again
+//! later. Both are reported on standard error, at most once a second.
 //!
-//! Nor does a stop: before the router ends, batches are finished and their packets are sent on, those of batches
-//! that are not full too. What is behind then gets them as ever (a ToDump writes them, a Queue keeps them).
+//! Stopping loses no packet either: before the router ends, all batches, even partial ones, are finished and their
+//! packets emitted. The elements downstream process them as usual (ToDump writes them, Queue keeps them).
 //!
 //! # Arguments
-//! - ANNO: the annotation of 4 bytes that the predicate word goes to. Default 40; a section in which nothing is
-//!   decided leaves it alone.
+//! - ANNO: the four-byte annotation for the predicate word. Default 40. A section without decisions does not write it.
 //!
 //! # Ports
 //! One push input, one push output.
 //!
 //! # Handlers
-//! - `latency` (read): nanoseconds that packets spent in the section: of the oldest packet of each batch half,
-//!   99 of 100, and all were at most so old.
-//! - `latency_histogram` (read): the same in full, a line for each range: its upper end, batches.
-//! - `gpu_packets`, `cpu_packets` (read): packets that the device, and that the CPU treated.
-//! - `gpu_batches`, `cpu_batches` (read): batches that the device, and that the CPU treated.
-//! - `failures` (read): a line for each thing that went wrong with the device, and how often it did.
-//! - `fields` (read): the predicate word: a line for each element that decides, with the first of its bits and
-//!   how many.
-//! - `reset_counts` (write): has the section count from 0 again: what this element, Balancer and Batcher tell.
+//! - `latency` (read): how long packets were in the section, in nanoseconds: median, 99th percentile and maximum of the
+//!   age of each batch's oldest packet.
+//! - `latency_histogram` (read): the full histogram, one line per range: its upper end, and the number of batches.
+//! - `gpu_packets`, `cpu_packets` (read): packets processed by the device, and by the CPU.
+//! - `gpu_batches`, `cpu_batches` (read): batches processed by the device, and by the CPU.
+//! - `failures` (read): one line for each kind of device failure: its name, and how often it happened.
+//! - `fields` (read): the layout of the predicate word: one line for each element that decides, with its first bit and
+//!   its number of bits.
+//! - `reset_counts` (write): resets the section's counts, which this element, Balancer and Batcher report.
 //!
 //! # Drops
 //! None.
@@ -143,7 +141,7 @@ impl Debatcher {
     }
 }
 
-/// A line for each thing that went wrong, and one for the batches that the CPU treated for it.
+/// One line for each kind of failure, and one for the batches that the CPU processed because of failures.
 fn failures(report: &Report) -> String {
     let mut text = String::new();
     for fault in Fault::ALL {

@@ -1,21 +1,21 @@
-//! DeviceToHostMemcpy - ends what is done on the device
+//! DeviceToHostMemcpy - copies the results of GPU elements back to the host
 //!
 //! # Synopsis
 //! `DeviceToHostMemcpy()`
 //!
 //! # Description
-//! Stands after the last GPU element, and joins all branches of the section: the results of each, what each
-//! decided, and the slices that any of them wrote are copied back here. What is copied is what there is in the
-//! batch, in blocks of 256 packets, not what there could be.
+//! Follows the last GPU element, and joins all branches of the section: the results and decisions of each element, and
+//! the slices that any of them wrote, are copied back here. Only the blocks of 256 packets that the batch uses are
+//! copied, not its full capacity.
 //!
 //! # Arguments
 //! None.
 //!
 //! # Ports
-//! One push input, which any number of elements may lead to; one push output.
+//! One push input, which any number of elements may connect to; one push output.
 //!
 //! # Handlers
-//! - `bytes` (read): bytes a packet that are copied from the device.
+//! - `bytes` (read): bytes copied from the device per packet.
 //!
 //! # Drops
 //! None.

@@ -1,31 +1,29 @@
-//! Dispatcher - parts packets by what GPU elements decided
+//! Dispatcher - routes packets by the decisions of GPU elements
 //!
 //! # Synopsis
 //! `Dispatcher([PREDICATE, ...] [, keywords ANNO])`
 //!
 //! # Description
-//! Stands after a Debatcher. Sends each packet by the output of the first PREDICATE that holds for it:
+//! Follows a Debatcher. Sends each packet to the output of the first PREDICATE that holds for it:
 //!
-//! - `element.output`: the GPU element of that name decided to send the packet by this output of its own;
+//! - `element.output`: the GPU element of that name chose this output of its own for the packet;
 //! - a number: this bit of the packet's predicate word is set, counted from the lowest, 0 to 31;
 //! - `-`: always.
 //!
-//! GPU elements decide and go on: a packet that an IDS has found something in stays with the others up to here,
-//! and no batch is torn apart on the device for it.
+//! A GPU element's decision does not split the batch: for example, a packet in which an IDS has found something stays
+//! with the others up to here.
 //!
-//! Without arguments, output *n* gets the packets that the only element which decides something in the
-//! section before it sends to its output *n*.
+//! Without arguments, output *n* gets the packets for which the section's only deciding element chose its output *n*.
 //!
 //! # Arguments
 //! - PREDICATE: as above, one for each output.
-//! - ANNO: the annotation of 4 bytes that has the predicate word. Default: ANNO of the Debatcher that packets
-//!   come from, or 40.
+//! - ANNO: the four-byte annotation that holds the predicate word. Default: ANNO of the upstream Debatcher, or 40.
 //!
 //! # Ports
 //! One push input, as many push outputs as there are PREDICATEs.
 //!
 //! # Handlers
-//! - `predicates` (read): a line for each output: its predicate, the mask of its bits, and their value.
+//! - `predicates` (read): one line for each output: its predicate, the mask of its bits, and their value.
 //!
 //! # Drops
 //! - no match: no PREDICATE holds.
@@ -70,11 +68,11 @@ pub struct Dispatcher {
     outputs: usize,
     wishes: Vec<(Wish, ArgText)>,
     annotation: Option<usize>,
-    /// What is looked at, once the sections are known.
+    /// The conditions to test, once the sections are known.
     conditions: OnceLock<Conditions>,
 }
 
-/// Which packets leave by an output.
+/// The packets that leave by an output.
 #[derive(Clone, Debug)]
 enum Wish {
     Decided(Predicate),
@@ -82,7 +80,7 @@ enum Wish {
     Rest,
 }
 
-/// The annotation with the predicate word, and for each output what it is to be.
+/// The annotation that holds the predicate word, and for each output the value that it must have.
 struct Conditions {
     annotation: usize,
     of_outputs: Vec<Condition>,
@@ -130,7 +128,7 @@ impl Element for Dispatcher {
                 let _ = self.conditions.set(conditions);
             }
             Err(Some(finding)) => inspection.report(*finding),
-            // What is wrong with the section itself has been told.
+            // Errors in the section itself have already been reported.
             Err(None) => {}
         }
     }
@@ -155,7 +153,7 @@ impl Element for Dispatcher {
 }
 
 impl Dispatcher {
-    /// What each output's predicate is in bits; no finding when it has been told.
+    /// The bits of each output's predicate; `None` as error when it has already been reported.
     fn resolve(&self, inspection: &Inspection<'_>) -> Result<Conditions, Option<Box<Diagnostic>>> {
         let here = inspection.span_of(inspection.id());
         let names = |wish: &(Wish, ArgText)| matches!(wish.0, Wish::Decided(_));
@@ -230,7 +228,7 @@ impl Dispatcher {
         Ok(field.is(Decision::Output(output)))
     }
 
-    /// An output for each of the only element that decides anything.
+    /// One output for each output of the only element that decides.
     fn of_only_decider(
         &self,
         unit: &Unit,
@@ -276,7 +274,7 @@ impl Dispatcher {
     }
 }
 
-/// So many of something.
+/// A count with its noun.
 fn counted(count: usize, what: &str) -> String {
     format!("{count} {what}{}", if count == 1 { "" } else { "s" })
 }

@@ -1,25 +1,23 @@
-//! GPUCompletionQueue - keeps batches in order until they are done
+//! GPUCompletionQueue - holds the batches of a GPU section in order until they are done
 //!
 //! # Synopsis
 //! `GPUCompletionQueue([LENGTH])`
 //!
 //! # Description
-//! Holds the batches of a GPU section that are under way, each thread's in a queue of their own. A batch leaves
-//! when it and all batches before it are done, whether the device did the work or the CPU, so packets that came
-//! on one thread never change places. When LENGTH batches of a thread are under way, further packets wait in
-//! the Batcher.
+//! Holds the unfinished batches of a GPU section, in one queue per thread. A batch leaves when it and all batches
+//! before it are done, whether by the device or by the CPU, so packets that arrived on one thread are never reordered.
+//! When LENGTH batches of a thread are unfinished, further packets wait in the Batcher.
 //!
-//! A section without a GPUCompletionQueue is as with one that has no arguments.
+//! GPUCompletionQueue is optional: a section without one behaves as if it had one without arguments.
 //!
 //! # Arguments
-//! - LENGTH: the most batches of a thread that are under way, 1 to 64. Default: twice SLOTS of
-//!   the Batcher. Positional.
+//! - LENGTH: maximum number of a thread's unfinished batches, 1 to 64. Default: twice SLOTS of the Batcher. Positional.
 //!
 //! # Ports
 //! One push input, one push output.
 //!
 //! # Handlers
-//! - `length` (read): batches that are under way.
+//! - `length` (read): the number of unfinished batches.
 //! - `capacity` (read): LENGTH.
 //!
 //! # Drops

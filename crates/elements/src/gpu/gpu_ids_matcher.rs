@@ -1,59 +1,62 @@
-//! GPUIDSMatcher - searches payloads for patterns on the device
+//! GPUIDSMatcher - searches packet payloads for IDS patterns on the GPU
 //!
 //! # Synopsis
 //! `GPUIDSMatcher([FILE, keywords PATTERN, FORMAT, NOCASE, FROM, ANNO, LOG, CHK_ANNO, LANES])`
 //!
 //! # Description
-//! Stands between HostToDeviceMemcpy and DeviceToHostMemcpy. Does what IDSMatcher does, for a whole batch at once:
-//! searches the payload of each packet for all patterns, and notes the number of the first rule that alerts in the
+//! Goes between HostToDeviceMemcpy and DeviceToHostMemcpy. Does the same as IDSMatcher, for a whole batch at once:
+//! searches the payload of each packet for all patterns, and writes the number of the first rule that alerts into the
 //! annotation ANNO, counted from 1; 0 means none. Files and patterns are those of IDSMatcher.
 //!
-//! It decides between two outputs: 1 for packets with an alert, 0 for others. With both connected, to other GPU elements,
-//! packets go by them. With one, all go on by it, and a Dispatcher after the Debatcher parts them: `Dispatcher(ids.1, -)`.
+//! It decides between two outputs: 1 for packets with an alert, 0 for others. When both are connected, to other GPU
+//! elements, packets leave by them. When one is connected, all packets leave by it, and a Dispatcher after the
+//! Debatcher separates them: `Dispatcher(ids.1, -)`.
 //!
-//! Of each packet the payload is copied to the device, and 128 bytes of its network header, by which the protocol is told.
-//! Threads of the device that share a packet search a part of it each, and what a pattern may reach in from before.
+//! The payload of each packet is copied to the device, and 128 bytes from its network header on, which determine the
+//! protocol. Device threads that share a packet each search a part of it, and as much before that part as a pattern may
+//! span.
 //!
-//! Of several matchers in a section that note in the same annotation, each notes what it finds; one that finds nothing
-//! leaves what another one before it has noted.
+//! When several matchers in a section write the same annotation, each writes what it finds; one that finds nothing does
+//! not overwrite the result of an earlier one.
 //!
 //! # Arguments
-//! - FILE: the file of patterns. Positional. It is read when the
-//!   configuration is checked and before the router starts: a file, not a pipe or a device, of 256 MiB at most. Without a
-//!   pattern it is refused: sooner it is the wrong one, or somebody is about to write it. A new version is best moved into its
-//!   place (mv), so that nobody reads half of it.
-//! - PATTERN: one more pattern, behind those of the file. Can be given often.
+//! - FILE: the file of patterns. Positional. It is read when the configuration is checked and before the router starts.
+//!   It must be a regular file, not a pipe or a device, of 256 MiB at most. A file without patterns is refused: it is
+//!   more likely the wrong file, or one that is still being written. To replace it, move a new version into its place
+//!   (mv), so that no reader sees half of it.
+//! - PATTERN: one more pattern, after those of the file. May be repeated.
 //! - FORMAT: `PLAIN`, `SNORT`, or `AUTO`. Default AUTO.
-//! - NOCASE: whether plain patterns and PATTERN are found in any case. Default false.
-//! - FROM: from where on a packet is searched: `PAYLOAD`, `TRANSPORT`, `NETWORK_PAYLOAD`, `NETWORK`, `ETHERNET`. Default
-//!   PAYLOAD.
-//! - ANNO: annotation of four bytes, by name or offset. Default 44.
-//! - LOG: whether a line is printed for each alert: `ids: alert 2 [1002] login: 10.0.0.1.1234 > 10.0.0.2.80 tcp, offset 4`, with the
-//!   rule's number, its sid if it has one, its message or pattern, and where in the payload it begins. Default false.
-//! - CHK_ANNO: treats only packets for which this holds, others pass: `element.output`, a GPU element before this one
-//!   that decided for this output.
-//! - LANES: threads of the device that share a packet, a power of two up to 32. Default 8; `bench gpu-calibrate`
-//!   measures which is the best.
+//! - NOCASE: whether plain patterns and PATTERN ignore case. Default false.
+//! - FROM: where the search of a packet starts: `PAYLOAD`, `TRANSPORT`, `NETWORK_PAYLOAD`, `NETWORK`, `ETHERNET`.
+//!   Default PAYLOAD.
+//! - ANNO: a four-byte annotation, by name or offset. Default 44.
+//! - LOG: whether to print a line for each alert:
+//!   `ids: alert 2 [1002] login: 10.0.0.1.1234 > 10.0.0.2.80 tcp, offset 4`, with the rule's number, its sid if it has
+//!   one, its message or pattern, and its offset in the payload. Default false.
+//! - CHK_ANNO: process only packets for which this predicate holds; others pass: `element.output`, an earlier GPU
+//!   element that chose this output.
+//! - LANES: device threads that share a packet, a power of two up to 32. Default 8; `bench gpu-calibrate` measures the
+//!   best value. measures which is the best.
 //!
 //! # Ports
 //! One push input, one or two push outputs.
 //!
 //! # Handlers
 //! - `alerts` (read): packets with an alert.
-//! - `counts` (read): a line for each rule: its number, how often it alerted, its sid or `-`, its message or pattern.
-//! - `reset_counts` (write): counts from 0 again.
-//! - `patterns` (read, write): the rules in force, as rules; written, those of a text take their place.
+//! - `counts` (read): one line per rule: its number, how often it alerted, its sid or `-`, its message or pattern.
+//! - `reset_counts` (write): resets the counts to 0.
+//! - `patterns` (read, write): the rules in force, in rule format; writing a text replaces them by the rules in it.
 //! - `load` (write): reads the rules from this file, or FILE again, and PATTERN.
-//! - `memory` (read): bytes that the CPU's form of the rules takes.
-//! - `image_bytes` (read): bytes that they take on the device.
-//! - `build_time` (read): seconds that it took to build them.
+//! - `memory` (read): bytes of the rules' compiled form for the CPU.
+//! - `image_bytes` (read): bytes of the rules on the device.
+//! - `build_time` (read): seconds that building the rules took.
 //!
-//! New rules are built beside the old ones. A batch that is under way meanwhile is searched by the rules that it began with, and
-//! its alerts name and count those. If something is wrong with new rules the old ones stay, and the message has file, line and
-//! column. Rules that stay, word for word, keep their counts.
+//! New rules are built beside the old ones. A batch in progress is searched by the rules that it began with, and its
+//! alerts name and count those. If new rules have an error, the old ones stay in force, and the message has file, line
+//! and column. Rules whose text does not change keep their counts.
 //!
-//! After a hot swap the rules are those of the new configuration and its file, as after a start: what handlers had put in
-//! their place is gone. Rules that are the same go on counting.
+//! After a hot swap the rules are those of the new configuration and its file, as after a start: changes made through
+//! handlers are lost. Rules that are the same keep their counts.
 //!
 //! # Drops
 //! None.
@@ -110,7 +113,7 @@ struct Matching {
     watch: Watch,
     from: From,
     lanes: u32,
-    /// Whether a matcher before it notes in the same annotation, so that this one must not write where it found nothing.
+    /// Whether an earlier matcher writes the same annotation, so that this one must not write it when it finds nothing.
     follows: AtomicBool,
 }
 
@@ -219,7 +222,7 @@ impl Stage for Matching {
         let mut found = found.iter();
         for ((&active, result), decision) in active.iter().zip(results).zip(decisions) {
             if active && let Some(rule) = found.next() {
-                // None is 0 there, and all ones here.
+                // No match is 0 in `found`, and all ones in the result.
                 *result = rule.wrapping_sub(1);
                 *decision = u32::from(*rule > 0);
             }
@@ -249,7 +252,7 @@ impl Stage for Matching {
 }
 
 impl Matching {
-    /// The rules that a batch is searched by.
+    /// The rules for a batch.
     fn rules_of(&self, snapshot: &Snapshot) -> Arc<Compiled> {
         snapshot.get().unwrap_or_else(|| self.watch.rules.keep())
     }

@@ -1,50 +1,50 @@
-//! GPUIPLookup - looks routes up on the device
+//! GPUIPLookup - looks up IPv4 routes on the GPU
 //!
 //! # Synopsis
 //! `GPUIPLookup(ADDR/MASK [GATEWAY] OUTPUT, ... [, keywords CHK_ANNO, OUTPUTS])`
 //!
 //! # Description
-//! Stands between HostToDeviceMemcpy and DeviceToHostMemcpy. Does what RadixIPLookup does, for a whole batch at once: the
-//! route of the longest prefix that holds a packet's destination annotation decides. The annotation becomes the route's
-//! gateway, if it has one, when the packet leaves the section. A packet without a route is dropped.
+//! Goes between HostToDeviceMemcpy and DeviceToHostMemcpy. Does the same as RadixIPLookup, for a whole batch at once:
+//! finds the route with the longest prefix that matches a packet's destination annotation. If the route has a gateway,
+//! the annotation is set to it when the packet leaves the section. A packet without a route is dropped.
 //!
-//! With several outputs connected, to other GPU elements, packets go by the route's output. With one, all go on by it,
-//! and a Dispatcher after the Debatcher parts them: `Dispatcher(rt.0, rt.1)`.
+//! When several outputs are connected, to other GPU elements, packets leave by the route's output. When one is
+//! connected, all packets leave by it, and a Dispatcher after the Debatcher separates them: `Dispatcher(rt.0, rt.1)`.
 //!
-//! The device has the routes as a table of all networks of 24 bits (DIR-24-8), 32 MiB and more: most lookups are one
-//! load. A change paints the addresses of its network; the device gets what has changed, of a group of changes by `ctrl` once. While
-//! the table would be larger than 256 MiB, the CPU does the section's work; a router does not start so.
+//! The device has the routes as a table of all 24-bit networks (DIR-24-8), 32 MiB or more: most lookups are one load. A
+//! change rewrites the addresses of its network; the device gets only the changed parts, once for a group of `ctrl`
+//! commands. If the table would be larger than 256 MiB at the start, the router does not start; if later, the CPU does
+//! the section's work.
 //!
-//! Packets see the routes before a change or after it, all packets of a batch the same. After a hot swap the routes are those
-//! of the new configuration.
+//! A route change applies to whole batches: all packets of a batch see the routes either before or after it. After a
+//! hot swap the routes are those of the new configuration.
 //!
 //! # Arguments
-//! - Routes, one an argument: a network, or an address for itself alone; perhaps a gateway, `-` being none; an
-//!   output. Of several routes for one network the first counts.
-//! - CHK_ANNO: treats only packets for which this holds, others pass: `element.output`, a GPU element before this one
-//!   that decided for this output.
-//! - OUTPUTS: how many outputs routes may name when one is connected, 1 to 1022. Default 14: each
-//!   element that decides has some of the 32 bits of the predicate word.
+//! - Routes, one per argument: a network, or a single address; an optional gateway, or `-` for none; an output. If
+//!   there are several routes for one network, the first counts.
+//! - CHK_ANNO: process only packets for which this predicate holds; others pass: `element.output`, an earlier GPU
+//!   element that chose this output.
+//! - OUTPUTS: how many outputs routes may name when only one is connected, 1 to 1022. Default 14: each element that
+//!   decides uses some of the 32 bits of the predicate word.
 //!
 //! # Ports
 //! One push input, any number of push outputs.
 //!
 //! # Handlers
-//! - `table` (read): the routes, one a line: network, gateway or `-`, output.
-//! - `lookup` (read): the output and the gateway, if there is one, for the address that is given; -1 when there is
-//!   no route.
-//! - `add` (write): adds a route, `ADDR/MASK [GATEWAY] OUTPUT`. Fails when its network has one.
-//! - `set` (write): adds a route, or replaces its network's.
-//! - `remove` (write): removes the route of a network, `ADDR/MASK [GATEWAY OUTPUT]`. Fails when there is none, or it
-//!   is another one.
-//! - `ctrl` (write): carries out `add ...`, `set ...` and `remove ...` commands, one a line; all, or none when one of
-//!   them fails.
+//! - `table` (read): the routes, one per line: network, gateway or `-`, output.
+//! - `lookup` (read): the output, and the gateway if there is one, for the given address; -1 if there is no route.
+//! - `add` (write): adds a route, `ADDR/MASK [GATEWAY] OUTPUT`. Fails if its network has a route.
+//! - `set` (write): adds a route, or replaces the network's route.
+//! - `remove` (write): removes the route of a network, `ADDR/MASK [GATEWAY OUTPUT]`. Fails if there is none, or a
+//!   different one.
+//! - `ctrl` (write): executes `add ...`, `set ...` and `remove ...` commands, one per line; if one of them fails, none
+//!   takes effect.
 //! - `flush` (write): removes all routes.
 //! - `image_bytes` (read): bytes of the routes on the device.
 //! - `epoch` (read): how often the routes have changed.
 //!
 //! # Drops
-//! - no route: no route's network holds the destination annotation.
+//! - no route: no route matches the destination annotation.
 //!
 //! # Example
 //! ```click

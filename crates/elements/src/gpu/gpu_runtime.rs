@@ -1,39 +1,38 @@
-//! GPURuntime - says which device GPU sections use
+//! GPURuntime - selects and configures the device of GPU sections
 //!
 //! # Synopsis
 //! `GPURuntime([keywords DEVICE, STREAMS, HOSTMEMSZ, DEVMEMSZ, PATIENCE, FAULTS, SEED])`
 //!
 //! # Description
-//! The device of all GPU sections of the configuration, of which there is one. Without a GPURuntime it is as with
-//! one that has no arguments: the first NVIDIA GPU whose driver can be loaded, and where there is none the host
-//! itself, which runs the same kernels. Which one it is, and why, is said when the router starts.
+//! The device of all GPU sections. A configuration has at most one GPURuntime; without one, the defaults apply: the
+//! first NVIDIA GPU whose driver can be loaded, or else the host itself, which runs the same kernels. The router prints
+//! which device it uses, and why, when it starts.
 //!
 //! A device that is lost is opened again, with growing pauses; until then the CPU does the work.
 //!
 //! # Arguments
-//! - DEVICE: `auto`; `cuda` for the first GPU, or its number for another one: then the router does not start
-//!   without it; `host` for the host, batch by batch on the thread itself; `simulator` for a GPU of
-//!   its own kind, on threads, with memory apart and work out of order, to test configurations with.
-//!   Default `auto`.
-//! - STREAMS: batches of a thread that are under way at once, 1 to 64, unless a Batcher has SLOTS. Default 6.
-//! - HOSTMEMSZ: the most memory of the host for batches, in MiB, or with a unit. A section that may need more does
-//!   not start. Default: no bound.
-//! - DEVMEMSZ: the most memory of the device for batches and for tables as they are at the start, in MiB, or with a
-//!   unit. A section that may need more does not start. Default: no bound but the device's.
-//! - FAULTS, SEED: how likely each step of the simulator fails, such as `1%`, and the seed of what is random in it.
-//!   Default 0.
-//! - PATIENCE: how long the device may take for a batch before it counts as hung. Default 100ms.
+//! - DEVICE: `auto`; `cuda` for the first GPU, or a number for another one: then the router does not start without it;
+//!   `host` for the host, batch by batch on the thread itself; `simulator` for a simulated GPU, with threads, separate
+//!   memory and work out of order, for testing configurations. Default `auto`.
+//! - STREAMS: maximum number of a thread's batches on the device at once, 1 to 64, unless a Batcher has SLOTS. Default
+//!   6.
+//! - HOSTMEMSZ: maximum host memory for batches, in MiB, or with a unit. A section that may need more does not start.
+//!   Default: no limit.
+//! - DEVMEMSZ: maximum device memory for batches and for the tables' size at the start, in MiB, or with a unit. A
+//!   section that may need more does not start. Default: only the device's limit.
+//! - FAULTS, SEED: the probability that a step of the simulator fails, such as `1%`, and the seed of its random
+//!   numbers. Default 0.
+//! - PATIENCE: how long the device may work on a batch before it counts as hung. Default 100ms.
 //!
 //! # Ports
 //! None.
 //!
 //! # Handlers
-//! - `device` (read): the device and why it is the one.
+//! - `device` (read): the device, and why it was selected.
 //! - `backend` (read): `cuda`, `host` or `simulator`.
-//! - `memory` (read): bytes of host memory that batches take, bytes of device memory that batches and, at the start,
-//!   tables take.
+//! - `memory` (read): bytes of host memory for batches; bytes of device memory for batches and for tables at the start.
 //! - `streams` (read): STREAMS.
-//! - `state` (read): `up`, or `down` when there is no device at the moment.
+//! - `state` (read): `up`, or `down` while there is no device.
 //!
 //! # Drops
 //! None.
@@ -70,7 +69,7 @@ pub struct GpuRuntime(Arc<Book>);
 register!(GpuRuntime, "gpu_runtime.rs");
 
 impl Element for GpuRuntime {
-    /// The device is known before the elements that use it.
+    /// The device is selected before the elements that use it.
     const CLASS: Class =
         Class::new("GPURuntime", "0/0", "a/a").information().phase(Class::PHASE_INFO);
     type Local = ();

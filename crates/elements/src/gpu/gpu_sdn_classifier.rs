@@ -1,57 +1,57 @@
-//! GPUSDNClassifier - classifies packets by rules over seven fields on the device
+//! GPUSDNClassifier - classifies packets by rules over seven header fields on the GPU
 //!
 //! # Synopsis
 //! `GPUSDNClassifier([FILE, keywords RULE, DEFAULT, CHK_ANNO, OUTPUTS])`
 //!
 //! # Description
-//! Stands between HostToDeviceMemcpy and DeviceToHostMemcpy. Does what SDNClassifier does, for a whole batch at once: the
-//! first rule that a packet satisfies says where it goes. Rules, files and fields are those of SDNClassifier: Ethernet
-//! source, destination and type, IPv4 source, destination and protocol, and ports of TCP and UDP.
+//! Goes between HostToDeviceMemcpy and DeviceToHostMemcpy. Does the same as SDNClassifier, for a whole batch at once:
+//! the first rule that matches a packet decides its output. Rules, files and fields are those of SDNClassifier:
+//! Ethernet source, destination and type, IPv4 source, destination and protocol, and ports of TCP and UDP.
 //!
-//! With several outputs connected, to other GPU elements, packets go by the output that their rule names. With one, all go
-//! on by it, and a Dispatcher after the Debatcher parts them: `Dispatcher(sdn.0, sdn.3)`. Packets that are to be
-//! dropped go to no further element of the section.
+//! When several outputs are connected, to other GPU elements, packets leave by their rule's output. When one is
+//! connected, all packets leave by it, and a Dispatcher after the Debatcher separates them: `Dispatcher(sdn.0, sdn.3)`.
+//! Packets to be dropped go to no further element of the section.
 //!
-//! The device searches the same decision trees as the CPU does. Of each packet 40 bytes of headers are copied to it.
-//! Packets see the rules before a change or after it, all packets of a batch the same.
+//! The device searches the same decision trees as the CPU. 40 bytes of each packet's headers are copied to it. A rule
+//! change applies to whole batches: all packets of a batch see the rules either before or after it.
 //!
 //! # Arguments
-//! - FILE: the file of rules. Positional. It is read when the
-//!   configuration is checked and before the router starts: a file, not a pipe or a device, of 256 MiB at most. Without a
-//!   rule it is refused: sooner it is the wrong one, or somebody is about to write it. A new version is best moved into its
-//!   place (mv), so that nobody reads half of it.
-//! - RULE: one more rule, in front of those of FILE. May be given several times.
-//! - DEFAULT: the output of packets that satisfy no rule, or `drop`. Default drop.
-//! - CHK_ANNO: treats only packets for which this holds, others pass: `element.output`, a GPU element before this one
-//!   that decided for this output.
-//! - OUTPUTS: how many outputs rules may name when one is connected, 1 to 1022. Default 14: each element that decides has
-//!   some of the 32 bits of the predicate word.
+//! - FILE: the file of rules. Positional. It is read when the configuration is checked and before the router starts. It
+//!   must be a regular file, not a pipe or a device, of 256 MiB at most. A file without rules is refused: it is more
+//!   likely the wrong file, or one that is still being written. To replace it, move a new version into its place (mv),
+//!   so that no reader sees half of it.
+//! - RULE: one more rule, before those of FILE. May be repeated.
+//! - DEFAULT: the output of packets that match no rule, or `drop`. Default drop.
+//! - CHK_ANNO: process only packets for which this predicate holds; others pass: `element.output`, an earlier GPU
+//!   element that chose this output.
+//! - OUTPUTS: how many outputs rules may name when only one is connected, 1 to 1022. Default 14: each element that
+//!   decides uses some of the 32 bits of the predicate word.
 //!
 //! # Ports
 //! One push input, any number of push outputs.
 //!
 //! # Handlers
-//! - `rules` (read, write): the rules in force, one a line, with their numbers from 0 on; written without them, those of a
-//!   text take the place of all.
-//! - `insert N RULE` (write): puts a rule in front of rule N, or behind all; `add RULE` (write): behind all.
-//! - `replace N RULE` (write): puts a rule in the place of rule N.
-//! - `remove N` (write): takes rule N out.
+//! - `rules` (read, write): the rules in force, one per line, with their numbers from 0; writing a text of rules
+//!   without numbers replaces them all.
+//! - `insert N RULE` (write): inserts a rule before rule N, or at the end; `add RULE` (write): at the end.
+//! - `replace N RULE` (write): replaces rule N.
+//! - `remove N` (write): removes rule N.
 //! - `load` (write): reads the rules from this file, or FILE again, and RULE.
-//! - `counts` (read): packets by output, a line each: the number, or `drop` for what rules dropped and `none` for what
-//!   was dropped for lack of a rule, and how many.
-//! - `reset_counts` (write): counts from 0 again.
+//! - `counts` (read): packets by output, one line each: the output, or `drop` for packets dropped by a rule and `none`
+//!   for packets dropped because no rule matched, and the count.
+//! - `reset_counts` (write): resets the counts to 0.
 //! - `memory` (read): bytes of the trees.
-//! - `image_bytes` (read): bytes that they take on the device.
-//! - `build_time` (read): seconds that it took to make them.
+//! - `image_bytes` (read): bytes of the trees on the device.
+//! - `build_time` (read): seconds that building the trees took.
 //!
-//! If something is wrong with new rules, the message has file, line and column, and the old ones stay.
+//! If new rules have an error, the message has file, line and column, and the old ones stay in force.
 //!
-//! After a hot swap the rules are those of the new configuration and its file, as after a start: what handlers had changed is
-//! gone, as it is of routes. `counts` go on, output by output.
+//! After a hot swap the rules are those of the new configuration and its file, as after a start: changes made through
+//! handlers are lost, as with routes. `counts` are kept, output by output.
 //!
 //! # Drops
-//! - filtered: a rule says so.
-//! - no match: no rule is satisfied, and DEFAULT says so.
+//! - filtered: a rule drops the packet.
+//! - no match: no rule matches, and DEFAULT is `drop`.
 //!
 //! # Example
 //! ```click
@@ -219,7 +219,7 @@ impl Stage for Classifying {
 }
 
 impl Classifying {
-    /// The rules that a batch is classified by.
+    /// The rules for a batch.
     fn rules_of(&self, snapshot: &Snapshot) -> Arc<RulesInForce> {
         snapshot.get().unwrap_or_else(|| self.rules.keep())
     }

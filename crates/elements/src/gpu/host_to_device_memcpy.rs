@@ -1,17 +1,16 @@
-//! HostToDeviceMemcpy - begins what is done on the device
+//! HostToDeviceMemcpy - copies the slices that GPU elements need to the device
 //!
 //! # Synopsis
 //! `HostToDeviceMemcpy()`
 //!
 //! # Description
-//! Stands between Batcher, or Balancer, and the GPU elements: what they ask for of each packet is copied to
-//! the device here, once for all of them. That is the union of their slices, column by column: an address that
-//! two elements read is copied once, and of a packet that nobody reads the payload of, no payload is. Packets
-//! that are shorter than a slice have zeros in it and are known to be short; nothing of another packet is ever
-//! there.
+//! Goes between Batcher, or Balancer, and the GPU elements. Copies the parts of each packet that they need to the
+//! device, once for all of them. That is the union of their slices, column by column: an address that two elements read
+//! is copied once, and payloads are copied only if an element reads them. If a packet is shorter than a slice, the rest
+//! of the slice is zero and the packet is known to be short; a slice never holds bytes of another packet.
 //!
-//! The copies, the elements' work and the copy back are one submission to the device for each batch, and
-//! packets stay where they are: with the thread that they came on.
+//! The copies, the elements' work and the copy back are one submission to the device for each batch. Packets stay on
+//! the thread on which they arrived.
 //!
 //! # Arguments
 //! None.
@@ -20,9 +19,9 @@
 //! One push input, one push output.
 //!
 //! # Handlers
-//! - `plan` (read): what is done with each batch: columns with the way that they are copied, launches with the
-//!   packets that they treat.
-//! - `bytes` (read): bytes a packet that are copied to the device, payload left out.
+//! - `plan` (read): the plan for each batch: columns and how they are copied, launches and the packets that they
+//!   process.
+//! - `bytes` (read): bytes copied to the device per packet, without payload.
 //!
 //! # Drops
 //! None.

@@ -1,9 +1,10 @@
-//! The one element behind GPUIPLookup and GPUIP6Lookup: routes for the device and for the CPU, in step.
+//! The common element behind GPUIPLookup and GPUIP6Lookup: keeps the routes for the device and for the CPU in step.
 //!
 //! The routes themselves, their text and their handlers are those of [`ip::lookup`](crate::ip::lookup). The device has
-//! an image of them; each change makes another one, and a batch sees one of them from its beginning to its end.
+//! an image of them; each change makes a new one, and a batch sees one of them from its beginning to its end.
 //!
-//! Hops are numbered once and for all: what a batch brings back from the device means the same after any number of changes.
+//! Hops are numbered once: the numbers that a batch brings back from the device keep their meaning after any number of
+//! changes.
 
 use std::collections::HashMap;
 use std::ops::Range;
@@ -30,35 +31,35 @@ use crate::ip::lookup::routing::{
 };
 use crate::ip::lookup::{Address, Command, Error, FibWriter, Hop, HopId, Order, Route};
 
-/// A family of addresses that the device can look up: what tells the elements from each other.
+/// An address family that the device can look up: the differences between the elements.
 pub trait Family: Address {
     /// The class.
     const CLASS: Class;
-    /// How routes are listed.
+    /// The order in which routes are listed.
     const ORDER: Order;
-    /// What looks addresses up on the device.
+    /// The kernel that looks up addresses on the device.
     const KERNEL: Kernel;
-    /// What the CPU looks them up in.
+    /// The CPU's lookup structure.
     type Writer: FibWriter<Self>;
-    /// The routes as the device has them.
+    /// The routes in the device's format.
     type Image: Image<Self>;
 }
 
-/// Routes as the device has them.
+/// Routes in the device's format.
 pub trait Image<A: Address>: Sized + Send + Sync + 'static {
     /// An image of routes; `outputs` are the decisions of their hops.
     ///
     /// # Errors
-    /// They are too many for a device.
+    /// There are too many for a device.
     fn build(routes: &[table::Route<A::Bits>], outputs: &[u32]) -> Result<Self, TableError>;
 
     /// The image itself.
     fn words(&self) -> &Arc<Vec<u32>>;
 
-    /// Where the words have changed since this was asked last.
+    /// The parts of the words that have changed since the last call.
     fn take_changes(&mut self) -> Vec<Range<usize>>;
 
-    /// Carries out changes; false when the image is to be built anew instead.
+    /// Applies changes; returns false when the image must be rebuilt instead.
     fn update(&mut self, changes: &[Step<A>], outputs: &[u32]) -> bool;
 }
 
@@ -139,18 +140,18 @@ struct Lookup<A: Family> {
     outputs: u32,
     routing: Routing<A::Writer, A>,
     writer: Lock<Writer<A>>,
-    /// The image as the device is to have it.
+    /// The image that the device should have.
     table: ArcSwapOption<StageTable>,
     hops: ArcSwap<Hops<A>>,
 }
 
-/// Routes at one time, and their hops.
+/// The routes at one time, and their hops.
 struct Pinned<A: Family> {
     routes: ip::lookup::Snapshot<<A::Writer as FibWriter<A>>::Fib, A>,
     hops: Arc<Hops<A>>,
 }
 
-/// What makes images.
+/// Builds images.
 struct Writer<A: Family> {
     made: Made<A>,
     /// How often the routes have changed.
@@ -160,10 +161,10 @@ struct Writer<A: Family> {
 
 /// The image of the routes.
 enum Made<A: Family> {
-    /// Nobody has asked for it.
+    /// Not needed yet.
     NotYet,
     Image(A::Image),
-    /// The routes are too many for a device, and are looked up on the CPU until a change makes them fewer.
+    /// There are too many routes for a device; they are looked up on the CPU until a change makes them fewer.
     Not(TableError),
 }
 
@@ -195,10 +196,10 @@ impl<A: Address> Hops<A> {
 }
 
 impl<A: Family> Lookup<A> {
-    /// Makes the image, which takes its time: not before the router is to run.
+    /// Builds the image, which takes time; not before the router is about to run.
     ///
     /// # Errors
-    /// The routes are too many for a device.
+    /// There are too many routes for a device.
     fn prepare(&self) -> Result<(), TableError> {
         let writer = &mut *self.writer.lock();
         if let Made::NotYet = writer.made {
@@ -210,11 +211,11 @@ impl<A: Family> Lookup<A> {
         }
     }
 
-    /// Carries out commands for device and CPU, or for neither. Where the device has no room for the routes that there
-    /// are then, the CPU does the section's work.
+    /// Applies commands for device and CPU, or for neither. If the device then has no room for the routes, the CPU does
+    /// the section's work.
     ///
     /// # Errors
-    /// One of them cannot be carried out.
+    /// One of them cannot be applied.
     fn apply(&self, commands: &[Command<A>]) -> Result<(), Error<A>> {
         let table = self.routing.table();
         let writer = &mut *self.writer.lock();
@@ -260,7 +261,7 @@ impl<A: Family> Lookup<A> {
         Ok(())
     }
 
-    /// Makes the image anew, or withdraws it.
+    /// Rebuilds the image, or withdraws it.
     fn remake(&self, writer: &mut Writer<A>) {
         match self.rebuild() {
             Ok(image) => {
@@ -287,11 +288,11 @@ impl<A: Family> Lookup<A> {
         Ok(image)
     }
 
-    /// What the twin looks a batch up in. It is kept until the batch is delivered, for which neither structure of routes
-    /// [waits](crate::ip::lookup::Readers::settle).
+    /// The routes in which the CPU looks up a batch. They are kept until the batch is delivered, which neither
+    /// structure of routes [waits](crate::ip::lookup::Readers::settle) for.
     fn pin(&self) -> Arc<Pinned<A>> {
         let routes = self.routing.table().snapshot();
-        // After the routes, so that it has every hop of theirs.
+        // After the routes, so that it contains all their hops.
         Arc::new(Pinned { routes, hops: self.hops.load_full() })
     }
 
@@ -302,7 +303,7 @@ impl<A: Family> Lookup<A> {
             epoch: *epoch,
             words: image.words().clone(),
             changes: Arc::new(changes.clone()),
-            // Numbers of hops stay as they are.
+            // Numbers of hops never change.
             snapshot: Snapshot::default(),
         })));
     }
@@ -389,7 +390,7 @@ mod tests {
     use std::net::Ipv4Addr;
 
     #[test]
-    fn routes_that_are_too_many_have_no_image_until_they_are_fewer() {
+    fn too_many_routes_have_no_image_until_there_are_fewer() {
         let config = "Idle -> Batcher -> HostToDeviceMemcpy -> rt :: GPUIPLookup(1.0.0.0/8 0)
             -> DeviceToHostMemcpy -> GPUCompletionQueue -> Debatcher -> Discard";
         let mut map = SourceMap::default();
@@ -401,7 +402,7 @@ mod tests {
         let lookup: &Lookup<Ipv4Addr> = &element.lookup;
         lookup.apply(&[]).unwrap();
         assert_eq!(lookup.table().unwrap().epoch, 1);
-        // As a change leaves it that the device has no room for.
+        // The state after a change for which the device has no room.
         lookup.writer.lock().made = Made::Not(TableError::TooLarge { bytes: 1 << 30 });
         lookup.table.store(None);
         assert!(lookup.table().is_none());

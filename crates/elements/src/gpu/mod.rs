@@ -1,4 +1,4 @@
-//! GPU sections: elements that work on packet batches, on a device or on the CPU in its stead.
+//! GPU sections: elements that process batches of packets on a device, or on the CPU instead.
 
 pub mod balancer;
 pub mod batcher;

@@ -1,4 +1,4 @@
-//! Fields of annotations: times, counts, colours.
+//! Annotation fields: times, counts, paint.
 
 use millrace_core::Timestamp;
 
@@ -103,7 +103,7 @@ fn parse_time(text: &[u8], _: &Draft<'_>) -> Option<Value<'static>> {
     (time >= Timestamp::ZERO).then_some(Value::Time(time))
 }
 
-/// The directions of a flow are colours 0 and 1.
+/// The directions of a flow are paint 0 and 1.
 fn show_direction(out: &mut Vec<u8>, value: &Value<'_>, _: &Seen<'_>) {
     match value.number() {
         0 => out.push(b'>'),

@@ -1,4 +1,4 @@
-//! Dates, as C's `ctime` writes them.
+//! Dates in the format of C's `ctime`.
 
 use millrace_core::Timestamp;
 
@@ -15,9 +15,9 @@ pub(super) fn ctime(time: Timestamp) -> String {
     format!("{weekday} {month} {day:2} {hour:02}:{minute:02}:{second:02} {year}")
 }
 
-/// Year, month (from 0) and day (from 1) of so many days after 1970-01-01.
+/// Year, month (from 0) and day (from 1) of a number of days since 1970-01-01.
 fn date(days: i64) -> (i64, usize, i64) {
-    // Counted from the 1st of March of the year 0, so that leap days come last.
+    // Counts from 1 March of the year 0, so that leap days come last.
     let days = days + 719_468;
     let (era, day) = (days.div_euclid(146_097), days.rem_euclid(146_097));
     let year = (day - day / 1460 + day / 36_524 - day / 146_096) / 365;
@@ -33,7 +33,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn dates() {
+    fn dates_match_ctime() {
         for (second, expected) in [
             (0, "Thu Jan  1 00:00:00 1970"),
             (996_022_410, "Wed Jul 25 00:53:30 2001"),

@@ -1,7 +1,7 @@
-//! A packet that is made of the fields of a summary.
+//! A packet that is being built from the fields of a summary.
 //!
-//! Headers come to be when the first of their fields does. A field may be put where the packet does
-//! not reach yet: its bytes are there when something behind it makes the packet longer.
+//! A header is created when the first of its fields is set. A field may be set beyond the packet's current end: its
+//! bytes appear when something after it makes the packet longer.
 
 use std::net::Ipv4Addr;
 
@@ -10,33 +10,33 @@ use millrace_core::checksum::{Sum, checksum};
 use millrace_core::headers::{Header, Ipv4Header, protocol};
 use millrace_core::{Packet, Timestamp};
 
-/// A packet under way.
+/// A packet under construction.
 pub(super) struct Draft<'s> {
-    /// Names in texts mean what they do here.
+    /// The scope in which names in texts are resolved.
     pub(super) scope: Scope<'s>,
     /// The version of the dump.
     pub(super) minor_version: u32,
     pub(super) protocol: u8,
-    /// Whether packets have IP and transport headers even if no field says so.
+    /// Whether packets have IP and transport headers even if no field belongs to them.
     pub(super) has_flow: bool,
     pub(super) timestamp: Timestamp,
     pub(super) first_timestamp: Timestamp,
     pub(super) extra_packets: u32,
     pub(super) paint: u8,
     pub(super) aggregate: Option<u32>,
-    /// The length that the packet had, from its first byte on; 0 if that is not known.
+    /// The original length of the packet, from its first byte; 0 if not known.
     pub(super) wanted_len: u32,
-    /// Whether IP is what the packet carries.
+    /// Whether the packet carries IP.
     pub(super) is_ip: bool,
     pub(super) has_icmp_type: bool,
     pub(super) has_icmp_code: bool,
     pub(super) has_ip_options: bool,
     pub(super) has_tcp_options: bool,
     has_ether: bool,
-    /// Where the network header starts.
+    /// The offset of the network header.
     network: Option<usize>,
     transport: usize,
-    /// The packet, and what was put behind its end.
+    /// The packet, and what was set beyond its end.
     bytes: Vec<u8>,
     len: usize,
 }
@@ -67,7 +67,7 @@ impl<'s> Draft<'s> {
         }
     }
 
-    /// Makes the packet longer.
+    /// Extends the packet.
     pub(super) fn grow(&mut self, count: usize) {
         self.len += count;
         if self.bytes.len() < self.len {
@@ -75,12 +75,12 @@ impl<'s> Draft<'s> {
         }
     }
 
-    /// Makes the packet so long that it ends `count` bytes behind `offset`, if it is shorter.
+    /// Extends the packet to `count` bytes after `offset`, if it is shorter.
     pub(super) fn reach(&mut self, offset: usize, count: usize) {
         self.grow((offset + count).saturating_sub(self.len));
     }
 
-    /// Puts bytes at `offset`, which may lie behind the end.
+    /// Sets bytes at `offset`, which may be beyond the end.
     pub(super) fn set(&mut self, offset: usize, bytes: &[u8]) {
         let end = offset + bytes.len();
         if self.bytes.len() < end {
@@ -91,8 +91,7 @@ impl<'s> Draft<'s> {
         }
     }
 
-    /// Moves what lies behind `offset` by `count` bytes, and zeroes the gap. What moves beyond the end
-    /// is lost.
+    /// Moves the bytes after `offset` by `count`, and zeroes the gap. Bytes that move beyond the end are lost.
     pub(super) fn insert(&mut self, offset: usize, count: usize) {
         if let Some(rest) = self.bytes.get_mut(offset..self.len)
             && count <= rest.len()
@@ -110,7 +109,7 @@ impl<'s> Draft<'s> {
         u16::from_be_bytes([self.byte(offset), self.byte(offset + 1)])
     }
 
-    /// Where the Ethernet header is, which is made if there is none.
+    /// The offset of the Ethernet header, which is created if there is none.
     pub(super) fn ether(&mut self) -> usize {
         if !self.has_ether {
             self.has_ether = true;
@@ -123,12 +122,12 @@ impl<'s> Draft<'s> {
         0
     }
 
-    /// Where the network header starts, 0 if there is none.
+    /// The offset of the network header, 0 if there is none.
     pub(super) fn network(&self) -> usize {
         self.network.unwrap_or_default()
     }
 
-    /// Where what follows the IP header starts.
+    /// The offset of the first byte after the IP header.
     pub(super) fn transport(&self) -> usize {
         self.transport
     }
@@ -145,8 +144,8 @@ impl<'s> Draft<'s> {
         self.is_ip && self.network.is_some() && self.network_len() >= Ipv4Header::LEN
     }
 
-    /// Makes an IP header if there is none. Returns where it is, if the packet is of this protocol or
-    /// there is none to be of.
+    /// Creates an IP header if there is none. Returns its offset if the packet is of this protocol, or its protocol is
+    /// not known yet.
     pub(super) fn ip(&mut self, protocol: Option<u8>) -> Option<usize> {
         if !self.is_ip {
             return None;
@@ -171,12 +170,12 @@ impl<'s> Draft<'s> {
         usize::from(self.byte(self.network()) & 0xf) * 4
     }
 
-    /// Sets the length of the IP header, in bytes.
+    /// Sets the length of the IP header in bytes.
     pub(super) fn set_ip_header_len(&mut self, length: usize) {
         self.set(self.network(), &[0x40 | (length / 4) as u8 & 0xf]);
     }
 
-    /// Sets where what follows the IP header starts.
+    /// Sets the offset of the first byte after the IP header.
     pub(super) fn set_transport(&mut self, offset: usize) {
         self.transport = offset;
     }
@@ -189,8 +188,7 @@ impl<'s> Draft<'s> {
         self.half(self.network() + 6) & Ipv4Header::OFFSET_MASK == 0
     }
 
-    /// Makes a transport header as the protocol has it, where there is an IP header. Returns where it
-    /// is; later fragments have none.
+    /// Creates the protocol's transport header if there is none. Returns its offset; later fragments have none.
     pub(super) fn transport_header(&mut self) -> Option<usize> {
         if !self.is_first_fragment() {
             return None;
@@ -207,7 +205,7 @@ impl<'s> Draft<'s> {
         let wanted = i64::from(self.wanted_len);
         let header = if wanted > 0 { header.min(wanted - at as i64) } else { header };
         if (self.transport_len() as i64) < header {
-            // Ports are put in whole.
+            // Ports are always created whole.
             let with_ports = header.max(4) as usize;
             self.reach(at, with_ports);
             if self.ip_protocol() == protocol::TCP && header >= 13 {
@@ -221,7 +219,7 @@ impl<'s> Draft<'s> {
         Some(at)
     }
 
-    /// Fills in what no field gave, and makes the packet; none when there is no memory for it.
+    /// Fills in what no field has set, and creates the packet; `None` when there is no memory for it.
     pub(super) fn finish(mut self, checksums: bool) -> Option<Packet> {
         if self.has_flow {
             self.ip(None);
@@ -252,7 +250,7 @@ impl<'s> Draft<'s> {
         Some(packet)
     }
 
-    /// Sets lengths and checksums of IP and what it carries. Returns the destination address.
+    /// Sets lengths and checksums of IP and of its payload. Returns the destination address.
     fn finish_ip(&mut self, checksums: bool) -> Ipv4Addr {
         let at = self.network();
         let mut length = self.ip_len();
@@ -316,7 +314,7 @@ impl<'s> Draft<'s> {
         self.set(place, &sum.finish().to_be_bytes());
     }
 
-    /// The destination at the end of a source route.
+    /// The destination of a source route.
     fn final_dst(&self) -> Ipv4Addr {
         let at = self.network();
         let mut options = at + Ipv4Header::LEN..at + self.ip_header_len();

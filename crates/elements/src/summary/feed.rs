@@ -1,4 +1,4 @@
-//! Elements that make packets of the lines of a file: what they have in common.
+//! The common part of elements that create packets from the lines of a file.
 
 use std::sync::atomic::{AtomicBool, Ordering::Relaxed};
 use std::sync::{MutexGuard, OnceLock};
@@ -19,9 +19,9 @@ use crate::task_handlers::task_handlers;
 pub trait LineFormat: Send + Sized + 'static {
     /// The class of the element that reads such files.
     const CLASS: Class;
-    /// Whether it has the argument SAMPLE, and the handlers that go with it.
+    /// Whether the element has the argument SAMPLE and its handlers.
     const IS_SAMPLED: bool = true;
-    /// What is said of a bad value for the handler `active`.
+    /// The message for a bad value of the `active` handler.
     const BAD_ACTIVE: &'static str = "type mismatch";
 
     /// Reads the element's arguments.
@@ -33,14 +33,14 @@ pub trait LineFormat: Send + Sized + 'static {
     /// The file.
     fn file(&mut self) -> &mut LineFile;
 
-    /// Looks at the first lines.
+    /// Reads the first lines.
     fn begin(&mut self, remarks: &mut Vec<Remark>);
 
-    /// The next line: a packet, or perhaps not.
+    /// The next line, which may or may not be a packet.
     fn next(&mut self, scope: Scope<'_>, remarks: &mut Vec<Remark>) -> Found;
 }
 
-/// What the arguments that all have say.
+/// The values of the arguments that all these elements have.
 #[derive(Debug)]
 pub struct Wishes {
     pub(super) stop: bool,
@@ -48,11 +48,11 @@ pub struct Wishes {
     pub(super) timing: bool,
     pub(super) multipacket: bool,
     pub(super) allow_nonexistent: bool,
-    /// The probability of a packet, in [`CERTAIN`]ths.
+    /// The probability of a packet, in units of 1/[`CERTAIN`].
     pub(super) sample: u32,
 }
 
-/// A probability of 1, in fixed point.
+/// A probability of 1 in fixed point.
 const CERTAIN: u32 = 1 << 28;
 
 impl Wishes {
@@ -80,11 +80,11 @@ impl Wishes {
     }
 }
 
-/// An element that reads files of a format.
+/// An element that reads files of one format.
 pub struct Feed<F> {
     wishes: Wishes,
     active: AtomicBool,
-    /// Behind a lock for the handlers; only one thread reads packets.
+    /// The lock is for the handlers; only one thread reads packets.
     state: Lock<State<F>>,
     task: Task,
     timer: Timer,
@@ -157,7 +157,7 @@ impl<F: LineFormat> Element for Feed<F> {
                     return;
                 }
                 Step::End => {
-                    // What was given arrives before the program stops.
+                    // Packets already returned arrive before the program stops.
                     if batch.is_empty() {
                         self.notifier.sleep();
                         self.end(cx);
@@ -235,12 +235,12 @@ impl<F: LineFormat> Element for Feed<F> {
     }
 }
 
-/// What one turn brought.
+/// The result of one step.
 enum Step {
     Sent,
-    /// A line that is no packet.
+    /// A line that is not a packet.
     Nothing,
-    /// A packet that is due at this time.
+    /// The next packet is due at this time.
     Wait(Timestamp),
     End,
 }
@@ -250,7 +250,7 @@ impl<F: LineFormat> Feed<F> {
         self.state.lock()
     }
 
-    /// Adds the next packet to a batch, if it is due.
+    /// Adds the next packet to a batch, if the packet is due.
     fn step(&self, cx: &mut Context, batch: &mut Batch) -> Step {
         let mut state = self.state();
         loop {
@@ -296,7 +296,7 @@ impl<F: LineFormat> Feed<F> {
                 let _: Option<Packet> = cx.drop(packet, Reason::Filtered);
                 continue;
             }
-            // There is room.
+            // The caller checks for room.
             let _ = batch.push(packet);
             return Step::Sent;
         }
@@ -320,7 +320,7 @@ impl<F: LineFormat> Feed<F> {
         }
     }
 
-    /// Lets packets flow if there are to be any.
+    /// Starts emitting packets if the element is active.
     fn wake(&self) {
         if !self.active.load(Relaxed) {
             return;

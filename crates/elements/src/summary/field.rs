@@ -1,4 +1,4 @@
-//! What a field of a summary dump is: a name, its forms, and where in a packet it belongs. `table.rs` lists them.
+//! A field of a summary dump: its name, formats, and position in a packet. `table.rs` lists the fields.
 
 use std::borrow::Cow;
 use std::io::Write;
@@ -9,7 +9,7 @@ use super::draft::Draft;
 use super::seen::Seen;
 use super::text;
 
-/// What a field holds.
+/// The value of a field.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(super) enum Value<'p> {
     Number(u64),
@@ -20,7 +20,7 @@ pub(super) enum Value<'p> {
 }
 
 impl Value<'_> {
-    /// The number, cut to 32 bits; 0 of other values.
+    /// The number, truncated to 32 bits; 0 for other values.
     pub(super) fn number(&self) -> u32 {
         match self {
             Self::Number(number) => *number as u32,
@@ -36,20 +36,20 @@ impl Value<'_> {
     }
 }
 
-/// How much room a field takes in a binary record.
+/// The size of a field in a binary record.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Size {
-    /// A number of so many bytes.
+    /// A number of this many bytes.
     Number(usize),
     /// Seconds and microseconds.
     Time,
     /// Nanoseconds and seconds, in this order.
     NanoTime,
     Ether,
-    /// A length byte, and as many bytes.
+    /// A length byte, and then that many bytes.
     Counted,
     Digest,
-    /// It has no binary form.
+    /// The field has no binary form.
     None,
 }
 
@@ -57,31 +57,31 @@ pub(super) enum Size {
 pub(super) const NO_BYTES_DIGEST: [u8; 16] =
     0xd41d_8cd9_8f00_b204_e980_0998_ecf8_427e_u128.to_be_bytes();
 
-/// Gets a field out of a packet.
+/// Reads a field from a packet.
 type Get = for<'p> fn(&mut Seen<'p>) -> Option<Value<'p>>;
-/// Writes a value as text.
+/// Formats a value as text.
 type Show = fn(&mut Vec<u8>, &Value<'_>, &Seen<'_>);
-/// Reads a value from text.
+/// Parses a value from text.
 type Parse = fn(&[u8], &Draft<'_>) -> Option<Value<'static>>;
-/// Puts a value into a packet.
+/// Writes a value into a packet.
 type Put = fn(&mut Draft<'_>, &Value<'_>);
 
 /// A field.
 pub(super) struct Field {
     pub(super) name: &'static str,
     pub(super) size: Size,
-    /// Of the fields of a record, those with lower numbers are put into the packet first.
+    /// Within a record, fields with lower numbers are written into the packet first.
     pub(super) order: u16,
-    /// Whether the packet's IP header must have been looked at.
+    /// Whether the packet's IP header must have been parsed.
     pub(super) of_ip: bool,
     pub(super) get: Get,
     pub(super) show: Show,
     pub(super) parse: Parse,
-    /// Fields without it are written, not read.
+    /// Fields without it can be written to dumps but not read from them.
     pub(super) put: Option<Put>,
 }
 
-/// Orders of the layers.
+/// The order of the layers.
 pub(super) mod order {
     pub(in super::super) const ANNO: u16 = 100;
     pub(in super::super) const LINK: u16 = 200;
@@ -91,19 +91,19 @@ pub(super) mod order {
 }
 
 impl Field {
-    /// A number of `size` bytes that is written in decimal.
+    /// A decimal number of `size` bytes.
     pub(super) const fn number(name: &'static str, size: usize, get: Get) -> Field {
         let size = Size::Number(size);
         let of_ip = true;
         Field { name, size, order: 0, of_ip, get, show: show_number, parse: no_text, put: None }
     }
 
-    /// A field with a form of its own.
+    /// A field with its own format.
     pub(super) const fn special(name: &'static str, size: Size, get: Get, show: Show) -> Field {
         Field { name, size, order: 0, of_ip: true, get, show, parse: no_text, put: None }
     }
 
-    /// Says how it gets into a packet.
+    /// Sets how the field is written into a packet.
     pub(super) const fn put(mut self, order: u16, parse: Parse, put: Put) -> Field {
         self.order = order;
         self.parse = parse;
@@ -111,19 +111,19 @@ impl Field {
         self
     }
 
-    /// Says how its text looks.
+    /// Sets how the field is formatted as text.
     pub(super) const fn shown(mut self, show: Show) -> Field {
         self.show = show;
         self
     }
 
-    /// It can be told without a look at the IP header.
+    /// The field does not need the IP header.
     pub(super) const fn outside_ip(mut self) -> Field {
         self.of_ip = false;
         self
     }
 
-    /// Appends a value's binary form; nothing stands for a value that is not there.
+    /// Appends a value's binary form; a missing value is encoded as 0 or as empty.
     pub(super) fn pack(&self, out: &mut Vec<u8>, value: Option<&Value<'_>>) {
         match (self.size, value) {
             (Size::Number(size), value) => {
@@ -158,7 +158,7 @@ impl Field {
         }
     }
 
-    /// The value at the start of a record, and what follows. None when the record is too short.
+    /// The value at the start of a record, and the rest. `None` when the record is too short.
     pub(super) fn unpack<'r>(&self, record: &'r [u8]) -> Option<(Value<'r>, &'r [u8])> {
         let word = |bytes: &[u8]| Some(u32::from_be_bytes(*bytes.first_chunk()?));
         match self.size {
@@ -203,7 +203,7 @@ fn time_of(value: Option<&Value<'_>>) -> Timestamp {
     }
 }
 
-/// Writes a number in decimal.
+/// Formats a number in decimal.
 pub(super) fn show_number(out: &mut Vec<u8>, value: &Value<'_>, _: &Seen<'_>) {
     if let Value::Number(number) = value {
         append(out, format_args!("{number}"));
@@ -212,36 +212,36 @@ pub(super) fn show_number(out: &mut Vec<u8>, value: &Value<'_>, _: &Seen<'_>) {
 
 /// Appends text.
 pub(super) fn append(out: &mut Vec<u8>, text: std::fmt::Arguments<'_>) {
-    // A vector takes whatever is written.
+    // Writing to a vector cannot fail.
     let _ = out.write_fmt(text);
 }
 
-/// Reads a number that has room in 32 bits.
+/// Parses a number of up to 32 bits.
 pub(super) fn number(text: &[u8], _: &Draft<'_>) -> Option<Value<'static>> {
     up_to(text, u32::MAX)
 }
 
-/// Reads a number that has room in 8 bits.
+/// Parses a number of up to 8 bits.
 pub(super) fn byte(text: &[u8], _: &Draft<'_>) -> Option<Value<'static>> {
     up_to(text, u8::MAX.into())
 }
 
-/// Reads a number that has room in 16 bits.
+/// Parses a number of up to 16 bits.
 pub(super) fn half(text: &[u8], _: &Draft<'_>) -> Option<Value<'static>> {
     up_to(text, u16::MAX.into())
 }
 
-/// Reads a number that has room in 64 bits.
+/// Parses a number of up to 64 bits.
 pub(super) fn wide(text: &[u8], _: &Draft<'_>) -> Option<Value<'static>> {
     text::number(text).map(Value::Number)
 }
 
-/// Reads a number up to a bound.
+/// Parses a number with a maximum.
 pub(super) fn up_to(text: &[u8], most: u32) -> Option<Value<'static>> {
     text::number(text).filter(|&number| number <= most.into()).map(Value::Number)
 }
 
-/// Of fields that have no text to be read.
+/// For fields that cannot be parsed from text.
 fn no_text(_: &[u8], _: &Draft<'_>) -> Option<Value<'static>> {
     None
 }

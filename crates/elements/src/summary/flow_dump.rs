@@ -12,7 +12,7 @@ use super::field::append;
 use super::seen::{u8_at, u16_at, u32_at};
 use super::tcp_options::{self, Which};
 
-/// What is told of packets.
+/// What to write about packets.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Style {
     pub(super) absolute_time: bool,
@@ -23,17 +23,17 @@ pub(super) struct Style {
     pub(super) ip_id: bool,
 }
 
-/// Which TCP options are told.
+/// Which TCP options to write.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Options {
     None,
     /// Maximum segment size, window scale and SACK.
     NotTimestamps,
-    /// These and timestamps.
+    /// The same, and timestamps.
     All,
 }
 
-/// A flow, and what is not written of it yet.
+/// A flow, and its lines that are not yet written.
 pub(super) struct FlowDump {
     pub(super) file_name: String,
     style: Style,
@@ -42,24 +42,24 @@ pub(super) struct FlowDump {
     src: SocketAddrV4,
     dst: SocketAddrV4,
     first_time: Timestamp,
-    /// The sequence number from which those of each direction are counted.
+    /// The base of each direction's sequence numbers.
     first_seq: [Option<u32>; 2],
     packets: u32,
-    /// Lines or records, and how many packets and notes they are.
+    /// Lines or records, and the numbers of packets and notes in them.
     pending: Vec<u8>,
     pending_packets: usize,
     pending_notes: usize,
     was_written: bool,
 }
 
-/// So many are kept before they are written.
+/// The numbers kept before they are written.
 const MAX_PACKETS: usize = 128;
 const MAX_NOTES: usize = 32;
 
-/// The highest bit of a record's length: it is a line of text.
+/// The highest bit of a record's length: the record is a line of text.
 const TEXT: u32 = 1 << 31;
 
-/// A packet's headers as far as they are there.
+/// A packet's headers, as far as they were captured.
 #[derive(Clone, Copy)]
 struct Headers<'p> {
     ip: &'p Ipv4Header,
@@ -88,12 +88,12 @@ impl<'p> Headers<'p> {
 }
 
 impl FlowDump {
-    /// The flow that a packet begins, if it is one of TCP or UDP.
+    /// The flow that a packet begins, if it is TCP or UDP.
     pub(super) fn begin(packet: &Packet, style: Style) -> Option<Self> {
         const ICMP_LEN: usize = 8;
         let headers = Headers::of(packet.network_data()?)?;
         let headers = match headers.ip.protocol {
-            // An error belongs to the flow of the packet that it quotes.
+            // An ICMP error belongs to the flow of the packet that it quotes.
             protocol::ICMP => Headers::of(headers.transport.get(ICMP_LEN..)?)?,
             _ => headers,
         };
@@ -106,7 +106,7 @@ impl FlowDump {
         }
         let first_time = match style.absolute_time {
             true => Timestamp::ZERO,
-            // The first packet comes a microsecond after the start.
+            // The first packet is one microsecond after the start.
             false => packet.timestamp() - Timestamp::from_micros(1),
         };
         Some(Self {
@@ -126,7 +126,7 @@ impl FlowDump {
         })
     }
 
-    /// Packets of the flow.
+    /// The number of packets of the flow.
     pub(super) fn packets(&self) -> u32 {
         self.packets
     }
@@ -135,7 +135,7 @@ impl FlowDump {
         self.protocol == protocol::TCP
     }
 
-    /// Tells of a packet; an ICMP error is noted.
+    /// Adds a packet; an ICMP error becomes a note.
     pub(super) fn add(&mut self, packet: &Packet) -> Result<(), String> {
         let Some(headers) = packet.network_data().and_then(Headers::of) else { return Ok(()) };
         if packet.paint() >= 2 || headers.ip.protocol == protocol::ICMP {
@@ -160,7 +160,7 @@ impl FlowDump {
         Ok(())
     }
 
-    /// Adds a line of text that is no packet.
+    /// Adds a line of text that is not a packet.
     fn note(&mut self, text: &str) -> Result<(), String> {
         if self.pending_notes >= MAX_NOTES {
             self.write()?;
@@ -178,7 +178,7 @@ impl FlowDump {
         let mark = if direction == 0 { '>' } else { '<' };
         let mut line = format!("{time} {mark} ").into_bytes();
         if self.style.ip_id {
-            // Click prints the two bytes in the order of the machine.
+            // Click prints the two bytes in the machine's byte order.
             append(&mut line, format_args!("{} ", headers.ip.id.get().swap_bytes()));
         }
         if self.is_tcp() {
@@ -232,7 +232,7 @@ impl FlowDump {
         self.pending.append(&mut record);
     }
 
-    /// The length of the payload. Click counts the IP header as payload of UDP.
+    /// The length of the payload. For UDP, Click counts the IP header as payload.
     fn payload_len(&self, headers: Headers<'_>) -> u16 {
         let header = match self.is_tcp() {
             true => headers.ip.header_len() + (u8_at(headers.transport, 12) >> 4) as usize * 4,
@@ -241,7 +241,7 @@ impl FlowDump {
         headers.ip.total_len.get().wrapping_sub(header as u16)
     }
 
-    /// Sequence and acknowledgement number of a packet, counted from the first ones.
+    /// Sequence and acknowledgement number of a packet, relative to the first ones.
     fn sequence(&mut self, tcp: &[u8], direction: u8) -> [u32; 2] {
         let (mine, other) = self.bases(direction);
         let (seq, ack) = (u32_at(tcp, 4) as u32, u32_at(tcp, 8) as u32);
@@ -253,13 +253,13 @@ impl FlowDump {
         [seq, ack]
     }
 
-    /// The first sequence numbers of a direction and of the other.
+    /// The first sequence numbers of this direction and of the other.
     fn bases(&mut self, direction: u8) -> (&mut Option<u32>, &mut Option<u32>) {
         let [forth, back] = &mut self.first_seq;
         if direction == 0 { (forth, back) } else { (back, forth) }
     }
 
-    /// The options that are told; none if there are none, or some are malformed.
+    /// The options to write; `None` if there are none, or some are malformed.
     fn options(&mut self, tcp: &[u8], direction: u8) -> Option<Vec<u8>> {
         const ALIGNED_TIMESTAMP: &[u8] = &[1, 1, 8, 10];
         let with_timestamps = match self.style.options {
@@ -295,7 +295,7 @@ impl FlowDump {
         (!told.is_empty()).then_some(told)
     }
 
-    /// Tells the blocks of a SACK option, counted as the other direction's sequence numbers.
+    /// Adds the blocks of a SACK option, relative to the other direction's sequence numbers.
     fn tell_blocks(&mut self, sack: &[u8], direction: u8, told: &mut Vec<u8>) {
         let (_, other) = self.bases(direction);
         let (head, blocks) = sack.split_at_checked(2).unwrap_or_default();
@@ -351,7 +351,7 @@ impl FlowDump {
     /// Writes what is not written yet.
     ///
     /// # Errors
-    /// What went wrong.
+    /// The file cannot be created or written.
     pub(super) fn write(&mut self) -> Result<(), String> {
         let mut bytes = match self.was_written {
             true => Vec::new(),
@@ -375,7 +375,7 @@ impl FlowDump {
             .map_err(|error| format!("{}: {}", self.file_name, os_error_text(&error)))
     }
 
-    /// Makes the file, and the folders that it lies in.
+    /// Creates the file, and the directories that contain it.
     fn create(&self) -> Result<io::Result<File>, String> {
         if let Some(folder) = std::path::Path::new(&self.file_name).parent() {
             std::fs::create_dir_all(folder).map_err(|error| {
@@ -395,7 +395,7 @@ impl FlowDump {
     }
 }
 
-/// Writes the letters of flags; CWR has none here, as in Click.
+/// Writes the letters of TCP flags; CWR has none here, as in Click.
 fn show_flags(out: &mut Vec<u8>, flags: u8) {
     const PUSH_ACK: u8 = tcp_flags::PSH | tcp_flags::ACK;
     match flags {

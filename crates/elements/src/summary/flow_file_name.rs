@@ -1,4 +1,4 @@
-//! Names of files that tell of a flow, after a pattern.
+//! File names for flows, from a pattern.
 
 use std::fmt::Write;
 
@@ -7,11 +7,10 @@ use millrace_core::headers::{Header, Ipv4Header, protocol};
 
 use super::seen::u16_at;
 
-/// No name needs more padding.
+/// The maximum padding.
 const MAX_WIDTH: usize = 255;
 
-/// Expands the `%` escapes of a pattern for the flow of a packet. What is wrong with the pattern is put in
-/// `errors`.
+/// Expands the `%` escapes of a pattern for the flow of a packet. Errors in the pattern are added to `errors`.
 pub(super) fn expand(pattern: &str, packet: &Packet, errors: &mut Vec<String>) -> String {
     let mut name = String::new();
     let mut rest = pattern;
@@ -44,7 +43,7 @@ pub(super) fn expand(pattern: &str, packet: &Packet, errors: &mut Vec<String>) -
     name + rest
 }
 
-/// Takes decimal digits off the start of a text.
+/// Removes decimal digits from the start of a text.
 fn take_number(text: &str) -> (Option<usize>, &str) {
     let end = text.find(|c: char| !c.is_ascii_digit()).unwrap_or(text.len());
     let (digits, rest) = text.split_at(end);
@@ -52,7 +51,7 @@ fn take_number(text: &str) -> (Option<usize>, &str) {
     ((end > 0).then_some(number), rest)
 }
 
-/// What an escape stands for, if there is such a one.
+/// The expansion of an escape, if it is valid.
 fn value_of(letter: char, precision: Option<usize>, packet: &Packet) -> Option<String> {
     let network = packet.network_data().unwrap_or_default();
     let ip = Ipv4Header::view(network).map(|(ip, _)| ip);
@@ -70,7 +69,7 @@ fn value_of(letter: char, precision: Option<usize>, packet: &Packet) -> Option<S
                 Some(half @ 4..=5) => aggregate >> (16 * (5 - half)) & 0xffff,
                 _ => aggregate,
             };
-            // A string takes whatever is written. Click prints the decimal number with its sign.
+            // Writing to a string cannot fail. Click prints the decimal number as a signed integer.
             let _ = match letter {
                 'n' => write!(text, "{}", part as i32),
                 'x' => write!(text, "{part:x}"),
@@ -96,7 +95,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn escapes() {
+    fn escapes_are_expanded() {
         let mut bytes =
             vec![0x45, 0, 0, 28, 0, 0, 0, 0, 9, 17, 0, 0, 10, 1, 2, 3, 192, 168, 0, 200];
         bytes.extend([0, 53, 0x12, 0x34, 0, 8, 0, 0]);

@@ -1,46 +1,46 @@
-//! FromCapDump - makes packets of the lines of the program `cap`
+//! FromCapDump - creates TCP packets from the text output of `cap`
 //!
 //! # Synopsis
 //! `FromCapDump(FILENAME [, keywords STOP, ACTIVE, ZERO, CHECKSUM, AGGREGATE, SAMPLE])`
 //!
 //! # Description
-//! Reads what Mark Allman's `cap`, which measures the throughput of TCP, wrote down of a connection, and
-//! makes packets of TCP of it. Lines `SYN`, `DAT` and `ACK` tell of a packet: `DAT > 1046102982.931941 1 1
-//! 1500 1460` is direction, time, number, sequence number in packets, length of the datagram, length of the
-//! payload, and flags. Sequence numbers in packets are made such in bytes by the lengths of the packets
-//! before, of which there may be four millions. `FIN`, `SACK:FIRST-LAST` and `DSACK:NUMBER` among the flags get into the TCP header. `RCV` and
-//! `SND` say on which side `cap` ran. Any other line is passed over.
+//! Reads the record of a connection written by Mark Allman's `cap`, a program that measures TCP throughput, and creates
+//! TCP packets from it. Each line `SYN`, `DAT` or `ACK` describes a packet: `DAT > 1046102982.931941 1 1 1500 1460` is
+//! direction, time, packet number, sequence number in packets, length of the datagram, and length of the payload; flags
+//! may follow. Sequence numbers in packets are converted to bytes with the lengths of the preceding packets, of which
+//! there may be up to four million. The flags `FIN`, `SACK:FIRST-LAST` and `DSACK:NUMBER` are added to the TCP header.
+//! `RCV` and `SND` state on which side `cap` ran. Any other line is ignored.
 //!
-//! The packets go between 1.0.0.1, port 1, and 2.0.0.2, port 2. Their paint annotation is the direction, 0
-//! for data, and their packet number annotation the number. Payload is not there, but the extra length
-//! annotation and the IP header count it. The file may be packed with gzip, bzip2, xz or zstd; `-` is
-//! standard input. It sends one packet each time that it is its turn.
+//! The packets go between 1.0.0.1, port 1, and 2.0.0.2, port 2. Their paint annotation is the direction, 0 for data,
+//! and their packet number annotation is the packet number. They have no payload, but the extra length annotation and
+//! the IP header count it. The file may be compressed with gzip, bzip2, xz or zstd; `-` is standard input. With a push
+//! output, each run of its task emits one packet.
 //!
 //! # Arguments
 //! - FILENAME: the file. Positional, mandatory.
 //! - STOP: whether to stop the program at the end. Default false.
-//! - ACTIVE: whether it sends. Default true.
-//! - ZERO: whether bytes that the line does not tell are zero. Here they always are. Default true.
-//! - CHECKSUM: whether IP and TCP checksums are computed, over the bytes that are there. Default false.
+//! - ACTIVE: whether it emits packets. Default true.
+//! - ZERO: accepted and ignored: bytes that the line does not specify are always zero. Default true.
+//! - CHECKSUM: whether to compute IP and TCP checksums, over the bytes that are present. Default false.
 //! - AGGREGATE: the aggregate annotation of the packets. Default 1.
-//! - SAMPLE: the probability with which each packet is sent, 0 to 1. Default 1.
+//! - SAMPLE: the probability that a packet is emitted, 0 to 1. Default 1.
 //!
 //! # Ports
 //! One agnostic output.
 //!
 //! # Handlers
-//! - `sampling_prob` (read): the probability of SAMPLE, as it is rounded.
-//! - `active` (read, write): whether it sends.
+//! - `sampling_prob` (read): SAMPLE, as rounded.
+//! - `active` (read, write): whether it emits packets.
 //! - `encap` (read): `IP`, for ToDump's USE_ENCAP_FROM.
 //! - `filename` (read): the file.
-//! - `filesize` (read): its length in bytes; `-` where it has none, such as a packed file.
-//! - `filepos` (read): byte of the (unpacked) file that is read next.
+//! - `filesize` (read): its length in bytes; `-` if unknown, as for a compressed file.
+//! - `filepos` (read): offset in the (uncompressed) file of the next byte to read.
 //! - `stop` (write): deactivates it and stops the program.
-//! - `scheduled`, `home_thread` (read, write): its task, and the thread that runs it.
+//! - `scheduled`, `home_thread` (read, write): whether its task is scheduled, and the thread that runs it.
 //!
 //! # Drops
 //! - no buffer: there was no memory for a packet.
-//! - filtered: SAMPLE left it out.
+//! - filtered: SAMPLE excluded the packet.
 //!
 //! # Example
 //! ```click
@@ -64,14 +64,14 @@ use super::told::Told;
 /// The element; its manual is at the top of the file.
 pub type FromCapDump = Feed<CapText>;
 
-/// A file of `cap` on its way.
+/// A `cap` file being read.
 pub struct CapText {
     file: LineFile,
     checksums: bool,
     aggregate: u32,
     /// Whether the file is the receiver's.
     of_receiver: bool,
-    /// Where packets start, in bytes.
+    /// The start offsets of packets in bytes.
     starts: Starts,
     line: Vec<u8>,
 }
@@ -129,7 +129,7 @@ impl LineFormat for CapText {
 }
 
 impl CapText {
-    /// The packet of a line, if it tells of one; it holds none when there is no memory for it.
+    /// The packet described by a line, if any; the inner option is `None` when there is no memory for it.
     fn packet_of(&mut self, line: &[u8]) -> Option<Option<Packet>> {
         let (word, rest) = line.split_first_chunk::<3>()?;
         rest.first().filter(|&&byte| is_space(byte))?;
@@ -195,14 +195,14 @@ impl CapText {
         Some(packet)
     }
 
-    /// Reads the flags behind the numbers. None where a packet's number is too large.
+    /// Reads the flags after the numbers. `None` if a packet's number is too large.
     fn read_flags(
         &mut self,
         text: &mut Cursor<'_>,
         flags: &mut u8,
         options: &mut Vec<u8>,
     ) -> Option<()> {
-        // No header has room for more options.
+        // A header has no room for more options.
         const MAX_BLOCKS: usize = 4;
         loop {
             skip_space(text);
@@ -244,13 +244,13 @@ impl CapText {
     }
 }
 
-/// Where packets start in the stream of bytes, as far as that is known.
+/// The start offsets of packets in the byte stream, where known.
 struct Starts(Vec<Option<u32>>);
 
 impl Starts {
     const MOST: usize = 1 << 22;
 
-    /// Where a packet starts; those of which nothing is known are as long as the one before.
+    /// The start of a packet. Packets of unknown length are as long as the one before.
     fn get(&mut self, index: u32) -> Option<u32> {
         let index = index as usize;
         if index >= Self::MOST {
@@ -273,7 +273,7 @@ impl Starts {
         Some(start)
     }
 
-    /// Where a packet of this length starts.
+    /// The start of a packet of this length.
     fn of_packet(&mut self, index: u32, length: u32) -> Option<u32> {
         let start = self.get(index)?;
         *self.0.get_mut(index as usize + 1)? = Some(start.wrapping_add(length));
@@ -292,7 +292,7 @@ fn take_number(text: &mut Cursor<'_>) -> Option<u32> {
     text.number(Some(10), u32::MAX)
 }
 
-/// Takes seconds off, with digits behind the point, of which six count.
+/// Reads seconds with decimals, of which six count.
 fn take_time(text: &mut Cursor<'_>) -> Option<Timestamp> {
     let seconds = take_number(text)?;
     let mut micros = 0;

@@ -1,65 +1,63 @@
-//! FromIPSummaryDump - makes packets of the lines of a summary dump
+//! FromIPSummaryDump - creates packets from the lines of a summary dump
 //!
 //! # Synopsis
 //! `FromIPSummaryDump(FILENAME [, keywords STOP, TIMING, ACTIVE, ZERO, CHECKSUM, PROTO, MULTIPACKET,
 //! SAMPLE, CONTENTS, FLOWID, ALLOW_NONEXISTENT, DATA])`
 //!
 //! # Description
-//! Reads a file that ToIPSummaryDump wrote, or one like it, and makes a packet of each line. A line
-//! `!data` names the fields of the lines that follow; ToIPSummaryDump's manual says which there are. A
-//! field that is `-`, or missing at the end of a line, is left as it is. Packets are of IP version 4,
-//! their protocol is TCP and their time to live 100 unless a field says otherwise; headers are as long as
-//! the fields demand. What the packet had beyond the bytes that the fields tell is its extra length
-//! annotation. The file may be packed with gzip, bzip2, xz or zstd; `-` is standard input.
+//! Reads a file that ToIPSummaryDump wrote, or one like it, and creates a packet from each line. A line `!data` names
+//! the fields of the lines that follow; ToIPSummaryDump's manual lists them. A field that is `-`, or missing at the end
+//! of a line, is not set. Packets are IPv4; unless a field sets them, their protocol is TCP and their time to live 100.
+//! Headers are as long as the fields require. The extra length annotation counts the bytes of the original packet that
+//! no field describes. The file may be compressed with gzip, bzip2, xz or zstd; `-` is standard input.
 //!
-//! Other lines: `!flowid SRC SPORT DST DPORT [PROTO]` lets packets have an IP header even if no field
-//! tells of one, `!proto PROTO` is the protocol, `!aggregate NUMBER` an aggregate annotation; after
-//! `!binary` the file consists of binary records. Lines that begin with `#`, and others that begin with `!`, are passed
-//! over. The first line that is no packet is complained of.
+//! Other lines: after `!flowid SRC SPORT DST DPORT [PROTO]` packets have an IP header even if no field belongs to it;
+//! `!proto PROTO` sets the protocol, `!aggregate NUMBER` the aggregate annotation; after `!binary` the file consists of
+//! binary records. Lines that begin with `#`, and others that begin with `!`, are ignored. The first line that is not a
+//! valid packet is reported.
 //!
-//! It sends one packet each time that it is its turn.
+//! With a push output, each run of its task emits one packet.
 //!
-//! In these it does as Click's newest code, not as its manual says: addresses and ports of `!flowid` are
-//! checked and not used, only its protocol is. Where a field tells a longer packet than headers and
-//! payload make, the headers grow; the payload is then put where it would be without that, among the
-//! options, not at the end.
+//! Two details follow Click's newest code, not its manual. The addresses and ports of `!flowid` are checked and not
+//! used; only its protocol is. If a field gives a packet length greater than that of headers and payload, the headers
+//! grow; the payload is then placed where it would be without that, among the options, not at the end.
 //!
 //! # Arguments
-//! - FILENAME: the file. Positional; it or DATA must be given.
+//! - FILENAME: the file. Positional; it or DATA is required.
 //! - STOP: whether to stop the program at the end. Default false.
-//! - TIMING: whether to keep the distances between packets that their timestamps tell; the first is sent
-//!   at once. Default false.
-//! - ACTIVE: whether it sends. Default true.
-//! - ZERO: whether bytes that no field tells are zero. Here they always are. Default true.
-//! - CHECKSUM: whether IP, TCP, UDP and ICMP checksums are computed, and packets are as long as their IP
-//!   header says. Default false.
-//! - PROTO: the protocol of packets that do not tell theirs. Default 6, TCP.
-//! - MULTIPACKET: whether a line that stands for several packets, by its field `count`, is sent as so
-//!   many. Default false.
-//! - SAMPLE: the probability with which each packet is sent, 0 to 1. Default 1.
-//! - CONTENTS, DEFAULT_CONTENTS, FIELDS, DEFAULT_FIELDS: names of fields, for files without a `!data`
-//!   line before their first packet.
-//! - FLOWID, DEFAULT_FLOWID: a line `!flowid`; its first word may be any.
-//! - ALLOW_NONEXISTENT: whether a file that is not there, or empty, is as good as one without packets.
+//! - TIMING: whether to keep the intervals between packets given by their timestamps; the first is emitted at once.
 //!   Default false.
+//! - ACTIVE: whether it emits packets. Default true.
+//! - ZERO: accepted and ignored: bytes that no field sets are always zero. Default true.
+//! - CHECKSUM: whether to compute IP, TCP, UDP and ICMP checksums, and to extend packets to the length in their IP
+//!   header. Default false.
+//! - PROTO: the protocol of packets that do not specify one. Default 6, TCP.
+//! - MULTIPACKET: whether to emit several packets for a line that stands for several, by its field `count`. Default
+//!   false.
+//! - SAMPLE: the probability that a packet is emitted, 0 to 1. Default 1.
+//! - CONTENTS, DEFAULT_CONTENTS, FIELDS, DEFAULT_FIELDS: names of fields, for files without a `!data` line before their
+//!   first packet.
+//! - FLOWID, DEFAULT_FLOWID: the content of a `!flowid` line; its first word is ignored.
+//! - ALLOW_NONEXISTENT: whether to treat a missing or empty file as one without packets, not as an error. Default
+//!   false.
 //! - DATA: the lines themselves, instead of a file.
 //!
 //! # Ports
 //! One agnostic output.
 //!
 //! # Handlers
-//! - `sampling_prob` (read): the probability of SAMPLE, as it is rounded.
-//! - `active` (read, write): whether it sends.
+//! - `sampling_prob` (read): SAMPLE, as rounded.
+//! - `active` (read, write): whether it emits packets.
 //! - `encap` (read): `IP`, for ToDump's USE_ENCAP_FROM.
 //! - `filename` (read): the file.
-//! - `filesize` (read): its length in bytes; `-` where it has none, such as a packed file.
-//! - `filepos` (read): byte of the (unpacked) file that is read next.
+//! - `filesize` (read): its length in bytes; `-` if unknown, as for a compressed file.
+//! - `filepos` (read): offset in the (uncompressed) file of the next byte to read.
 //! - `stop` (write): deactivates it and stops the program.
-//! - `scheduled`, `home_thread` (read, write): its task, and the thread that runs it.
+//! - `scheduled`, `home_thread` (read, write): whether its task is scheduled, and the thread that runs it.
 //!
 //! # Drops
 //! - no buffer: there was no memory for a packet.
-//! - filtered: a packet of several, which SAMPLE left out.
+//! - filtered: SAMPLE excluded the packet.
 //!
 //! # Example
 //! ```click
@@ -127,7 +125,7 @@ impl LineFormat for SummaryReader {
             reader.set_flow(flow.0.as_bytes(), *args.scope(), &mut remarks);
         }
         for Remark { landmark, message, .. } in remarks {
-            // Click goes on after what it calls an error here.
+            // Click continues after what it calls an error here.
             args.warn_at(landmark, message);
         }
         args.complete()?;

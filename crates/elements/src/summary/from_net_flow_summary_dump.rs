@@ -1,43 +1,42 @@
-//! FromNetFlowSummaryDump - makes packets of the lines of a NetFlow summary
+//! FromNetFlowSummaryDump - creates packets from the lines of a NetFlow summary
 //!
 //! # Synopsis
 //! `FromNetFlowSummaryDump(FILENAME [, keywords STOP, ACTIVE, ZERO, MULTIPACKET, TIMING, LINK])`
 //!
 //! # Description
-//! Reads text with a flow record in each line, of 15 fields or more with `|` between: source and
-//! destination address, next hop, input and output interface, packets, bytes, first and last second,
-//! source and destination port, a field of no use, TCP flags, protocol, type of service. Makes a packet of
-//! each, with the headers of IP and TCP or UDP that the record tells of. Its timestamp annotation is the
-//! last second and its first timestamp the first; its extra packets and extra length annotations say that
-//! it stands for a flow, and its paint is the number of an interface.
+//! Reads text with one flow record per line, of 15 or more fields separated by `|`: source and destination address,
+//! next hop, input and output interface, packets, bytes, first and last second, source and destination port, an unused
+//! field, TCP flags, protocol, type of service. Creates one packet per record, with the IP and TCP or UDP headers that
+//! the record describes. Its timestamp annotation is the last second and its first timestamp the first; its extra
+//! packets and extra length annotations make it stand for the whole flow, and its paint is an interface number.
 //!
-//! Lines that begin with `!` or `#` are passed over. It stops at a line with fewer than 15 fields, or with
-//! fewer than 10 that can be read; the first such is complained of. As in Click, the 15th field can be
-//! read only if another follows. The file may be packed with gzip, bzip2, xz or zstd; `-` is standard
-//! input. It sends one packet each time that it is its turn.
+//! Lines that begin with `!` or `#` are ignored. It stops at a line that has fewer than 15 fields, or fewer than 10
+//! valid ones; the first such line is reported. As in Click, the 15th field is valid only if another follows. The file
+//! may be compressed with gzip, bzip2, xz or zstd; `-` is standard input. With a push output, each run of its task
+//! emits one packet.
 //!
 //! # Arguments
 //! - FILENAME: the file. Positional, mandatory.
 //! - STOP: whether to stop the program at the end. Default false.
-//! - ACTIVE: whether it sends. Default true.
-//! - ZERO: whether bytes that the record does not tell are zero. Here they always are. Default true.
-//! - MULTIPACKET: whether a flow is sent as so many packets as it has, of about the same length and
-//!   evenly spread over its time. Default false.
-//! - TIMING: whether to keep the distances between packets that their timestamps tell; the first is sent
-//!   at once. Default false.
-//! - LINK: which interface is the paint: `input`, `output`, or `both`, the former in the upper four bits.
-//!   Numbers that do not fit become the largest that does. Default `input`.
+//! - ACTIVE: whether it emits packets. Default true.
+//! - ZERO: accepted and ignored: bytes that the record does not specify are always zero. Default true.
+//! - MULTIPACKET: whether to emit as many packets as the flow has, of about the same length and evenly spread over its
+//!   time. Default false.
+//! - TIMING: whether to keep the intervals between packets given by their timestamps; the first is emitted at once.
+//!   Default false.
+//! - LINK: which interface becomes the paint: `input`, `output`, or `both`, with `input` in the upper four bits.
+//!   Numbers that do not fit are replaced by the largest that does. Default `input`.
 //!
 //! # Ports
 //! One agnostic output.
 //!
 //! # Handlers
-//! - `active` (read, write): whether it sends.
+//! - `active` (read, write): whether it emits packets.
 //! - `encap` (read): `IP`, for ToDump's USE_ENCAP_FROM.
 //! - `filename` (read): the file.
-//! - `filesize` (read): its length in bytes; `-` where it has none, such as a packed file.
-//! - `filepos` (read): byte of the (unpacked) file that is read next.
-//! - `scheduled`, `home_thread` (read, write): its task, and the thread that runs it.
+//! - `filesize` (read): its length in bytes; `-` if unknown, as for a compressed file.
+//! - `filepos` (read): offset in the (uncompressed) file of the next byte to read.
+//! - `scheduled`, `home_thread` (read, write): whether its task is scheduled, and the thread that runs it.
 //!
 //! # Drops
 //! - no buffer: there was no memory for a packet.
@@ -65,7 +64,7 @@ use super::text::number;
 /// The element; its manual is at the top of the file.
 pub type FromNetFlowSummaryDump = Feed<NetFlowText>;
 
-/// A NetFlow summary on its way.
+/// A NetFlow summary being read.
 pub struct NetFlowText {
     file: LineFile,
     link: Link,
@@ -73,7 +72,7 @@ pub struct NetFlowText {
     line: Vec<u8>,
 }
 
-/// Which interface is the paint.
+/// The interface that becomes the paint.
 #[derive(Clone, Copy, PartialEq, Eq)]
 enum Link {
     Input,
@@ -147,7 +146,7 @@ impl LineFormat for NetFlowText {
     }
 }
 
-/// A flow; what cannot be read is 0.
+/// A flow; fields that are not valid are 0.
 #[derive(Debug, Default)]
 struct Record {
     first: Timestamp,
@@ -163,7 +162,7 @@ struct Record {
 }
 
 impl Record {
-    /// The record of a line, if most of its fields are good.
+    /// The record of a line, if enough of its fields are valid.
     fn of(line: &[u8], link: Link, scope: &Scope<'_>) -> Option<Self> {
         const FIELDS: usize = 15;
         const GOOD: usize = 10;

@@ -1,49 +1,47 @@
-//! FromTcpdump - makes packets of the text that tcpdump prints
+//! FromTcpdump - creates packets from the text output of tcpdump
 //!
 //! # Synopsis
 //! `FromTcpdump(FILENAME [, keywords STOP, ACTIVE, ZERO, CHECKSUM, SAMPLE])`
 //!
 //! # Description
-//! Reads lines that tcpdump printed for IP packets, and makes a packet of each with the headers that the
-//! line tells of. tcpdump must have been called with `-tt`, so that times are in seconds, and is best
-//! called with `-nnv`. The layout is the one of tcpdump 3: `TIME SRC.SPORT > DST.DPORT: FLAGS
-//! FIRST:LAST(LENGTH) ack ACK win WINDOW urg URG <OPTIONS> [tos 0x10] (DF) (ttl 64, id 7, len 40)` for TCP,
-//! `TIME SRC.SPORT > DST.DPORT: udp LENGTH` for UDP. What is said in parentheses and brackets at the end
-//! of a line goes into the IP header; the time to live is 2 where none is told. Payload is not there, but
-//! the extra length annotation and the IP header count it.
+//! Reads the lines that tcpdump printed for IP packets, and creates a packet from each, with the headers that the line
+//! describes. tcpdump must have been run with `-tt`, so that times are in seconds, and preferably with `-nnv`. The
+//! format is that of tcpdump 3: `TIME SRC.SPORT > DST.DPORT: FLAGS FIRST:LAST(LENGTH) ack ACK win WINDOW urg URG
+//! <OPTIONS> [tos 0x10] (DF) (ttl 64, id 7, len 40)` for TCP, `TIME SRC.SPORT > DST.DPORT: udp LENGTH` for UDP. The
+//! information in parentheses and brackets at the end of a line goes into the IP header; the default time to live is 2.
+//! Packets have no payload, but the extra length annotation and the IP header count it.
 //!
-//! tcpdump prints sequence numbers of TCP relative to the first of a connection. They are made absolute
-//! again with those of the SYN packets, unless they look absolute already (`-S`).
+//! tcpdump prints TCP sequence numbers relative to the first of a connection. They are made absolute again with those
+//! of the SYN packets, unless they look absolute already (`-S`).
 //!
-//! Lines that begin with `#` are passed over. The first line that is no packet is complained of. The file
-//! may be packed with gzip, bzip2, xz or zstd; `-` is standard input. It sends one packet each time that
-//! it is its turn.
+//! Lines that begin with `#` are ignored. The first line that is not a valid packet is reported. The file may be
+//! compressed with gzip, bzip2, xz or zstd; `-` is standard input. With a push output, each run of its task emits one
+//! packet.
 //!
 //! # Arguments
 //! - FILENAME: the file. Positional, mandatory.
 //! - STOP: whether to stop the program at the end. Default false.
-//! - ACTIVE: whether it sends. Default true.
-//! - ZERO: whether bytes that the line does not tell are zero. Here they always are. Default true.
-//! - CHECKSUM: whether IP, TCP and UDP checksums are computed, over the bytes that are there. Default
-//!   false.
-//! - SAMPLE: the probability with which each packet is sent, 0 to 1. Default 1.
+//! - ACTIVE: whether it emits packets. Default true.
+//! - ZERO: accepted and ignored: bytes that the line does not specify are always zero. Default true.
+//! - CHECKSUM: whether to compute IP, TCP and UDP checksums, over the bytes that are present. Default false.
+//! - SAMPLE: the probability that a packet is emitted, 0 to 1. Default 1.
 //!
 //! # Ports
 //! One agnostic output.
 //!
 //! # Handlers
-//! - `sampling_prob` (read): the probability of SAMPLE, as it is rounded.
-//! - `active` (read, write): whether it sends.
+//! - `sampling_prob` (read): SAMPLE, as rounded.
+//! - `active` (read, write): whether it emits packets.
 //! - `encap` (read): `IP`, for ToDump's USE_ENCAP_FROM.
 //! - `filename` (read): the file.
-//! - `filesize` (read): its length in bytes; `-` where it has none, such as a packed file.
-//! - `filepos` (read): byte of the (unpacked) file that is read next.
+//! - `filesize` (read): its length in bytes; `-` if unknown, as for a compressed file.
+//! - `filepos` (read): offset in the (uncompressed) file of the next byte to read.
 //! - `stop` (write): deactivates it and stops the program.
-//! - `scheduled`, `home_thread` (read, write): its task, and the thread that runs it.
+//! - `scheduled`, `home_thread` (read, write): whether its task is scheduled, and the thread that runs it.
 //!
 //! # Drops
 //! - no buffer: there was no memory for a packet.
-//! - filtered: SAMPLE left it out.
+//! - filtered: SAMPLE excluded the packet.
 //!
 //! # Example
 //! ```click
@@ -74,7 +72,7 @@ use crate::flows::key::FlowId;
 /// The element; its manual is at the top of the file.
 pub type FromTcpdump = Feed<TcpdumpText>;
 
-/// A text of tcpdump on its way.
+/// A tcpdump text being read.
 pub struct TcpdumpText {
     file: LineFile,
     checksums: bool,
@@ -163,7 +161,7 @@ impl LineFormat for TcpdumpText {
 }
 
 impl Told {
-    /// Reads what stands in a pair of parentheses or brackets behind the packet.
+    /// Reads the text in a pair of parentheses or brackets after the packet.
     fn read_note(&mut self, note: &[u8]) {
         let mut note = Cursor { rest: note };
         while self.read_item(&mut note).is_some() {
@@ -180,7 +178,7 @@ impl Told {
             let tos = note.number(Some(16), u32::MAX).unwrap_or_default();
             self.set(1, &[tos as u8]);
         } else if note.eat("ECT(0)") {
-            // So Click has it: ECT(0) is what RFC 3168 calls ECT(1).
+            // As in Click: its ECT(0) is what RFC 3168 calls ECT(1).
             self.set(1, &[tos | 1]);
         } else if note.eat("ECT(1)") {
             self.set(1, &[tos | 2]);
@@ -214,14 +212,14 @@ impl Told {
         self.set(6, &fragment.to_be_bytes());
     }
 
-    /// Makes headers and payload as long as the IP header was.
+    /// Makes headers and payload match the datagram's length.
     fn set_total_len(&mut self, total: u32) {
         let headers = self.bytes.len();
         let payload = match self.payload_len {
             Some(payload) if total != (headers as u32).wrapping_add(payload) => payload,
             _ => return self.payload_len = Some(total.wrapping_sub(headers as u32)),
         };
-        // What is not told must be TCP options.
+        // The difference must be TCP options.
         let wanted = total.wrapping_sub(payload) as usize;
         let most = IP_LEN + 60;
         if self.protocol() == protocol::TCP && (IP_LEN + TcpHeader::LEN..=most).contains(&wanted) {
@@ -233,7 +231,7 @@ impl Told {
 }
 
 impl TcpdumpText {
-    /// The packet of a line, if it tells of one.
+    /// The packet described by a line, if any.
     fn packet_of(&mut self, line: &[u8], scope: &Scope<'_>) -> Option<Told> {
         line.first().filter(|byte| byte.is_ascii_digit())?;
         let find = |start: usize, wanted: u8| {
@@ -291,7 +289,7 @@ impl TcpdumpText {
         Some(told)
     }
 
-    /// Reads what is said of TCP, as far as it can be understood.
+    /// Parses the TCP part, as far as it is understood.
     fn read_tcp(
         &mut self,
         told: &mut Told,
@@ -315,7 +313,7 @@ impl TcpdumpText {
         }
         let (mut seq, mut end_seq, mut ack) = (0, 0, 0);
         if text.next().is_some_and(|byte| byte != b'a') {
-            // Nothing is taken off if the numbers are not all there.
+            // Nothing is consumed unless all numbers are present.
             let mut numbers = Cursor { rest: text.rest };
             seq = numbers.number(None, u32::MAX)?;
             numbers.eat(":").then_some(())?;
@@ -355,14 +353,14 @@ impl TcpdumpText {
         }
         if let Some(urgent) = number_behind(text, "urg ") {
             told.set(IP_LEN + 18, &(urgent as u16).to_be_bytes());
-            // Options behind a space are not read, as in Click.
+            // Options after a space are not read, as in Click.
             text.skip(usize::from(text.next() != Some(b' ')));
         }
         let mut options = Vec::new();
         if text.eat("<") {
             options = read_options(text, sack_base);
             options.resize(options.len().next_multiple_of(4), 0);
-            // No header has room for more.
+            // A header has no room for more.
             options.truncate(60 - TcpHeader::LEN);
         }
         told.bytes.extend_from_slice(&options);
@@ -373,7 +371,7 @@ impl TcpdumpText {
 }
 
 impl Sequences {
-    /// Makes sequence numbers, those of the first byte, the end and the acknowledgement, absolute.
+    /// Makes sequence numbers absolute: those of the first byte, of the end, and of the acknowledgement.
     fn place(
         &mut self,
         absolute: &mut Option<bool>,
@@ -387,7 +385,7 @@ impl Sequences {
                 *place = number;
             }
         };
-        // A connection is new where tcpdump takes it for new.
+        // A connection is new where tcpdump considers it new.
         if self.first == [0, 0] || flags & tcp_flags::SYN != 0 {
             set(&mut self.first, mine, seq);
             set(&mut self.first, other, ack.wrapping_sub(1));
@@ -418,14 +416,14 @@ fn as_str(line: &[u8], start: usize, end: usize) -> Option<&str> {
     std::str::from_utf8(line.get(start..end)?).ok()
 }
 
-/// Takes a number off that stands behind a word.
+/// Consumes a number after a word.
 fn number_behind(text: &mut Cursor<'_>, word: &str) -> Option<u32> {
     let is_it = text.rest.starts_with(word.as_bytes()) && text.has_digit_at(word.len());
     is_it.then(|| text.skip(word.len()))?;
     text.number(None, u32::MAX)
 }
 
-/// Takes a number off that stands behind a word, and the space behind it.
+/// Consumes a number after a word, and the space after it.
 fn named_number(text: &mut Cursor<'_>, word: &str) -> Option<u32> {
     let number = number_behind(text, word);
     if number.is_some() {
@@ -434,7 +432,7 @@ fn named_number(text: &mut Cursor<'_>, word: &str) -> Option<u32> {
     number
 }
 
-/// Takes a remark in brackets off that begins so, and the space behind it.
+/// Consumes a remark in brackets that begins with `start`, and the space after it.
 fn skip_remark(text: &mut Cursor<'_>, start: &str) {
     let end = text.rest.iter().position(|&byte| byte == b']');
     if let Some(end) = end.filter(|_| text.rest.starts_with(start.as_bytes()))
@@ -444,7 +442,7 @@ fn skip_remark(text: &mut Cursor<'_>, start: &str) {
     }
 }
 
-/// Reads options up to the bracket that ends them.
+/// Parses options up to the closing bracket.
 fn read_options(text: &mut Cursor<'_>, sack_base: u32) -> Vec<u8> {
     use millrace_core::headers::tcp_option as option;
     let mut options = Vec::new();
@@ -473,7 +471,7 @@ fn read_options(text: &mut Cursor<'_>, sack_base: u32) -> Vec<u8> {
             read_blocks(text, sack_base, &mut options);
         }
         if !text.eat(",") && text.next().is_some_and(|byte| byte != b'>') {
-            // It is another option.
+            // It is an unknown option.
             options.truncate(before);
             while text.next().is_some_and(|byte| byte != b',' && byte != b'>') {
                 text.skip(1);
@@ -484,7 +482,7 @@ fn read_options(text: &mut Cursor<'_>, sack_base: u32) -> Vec<u8> {
     options
 }
 
-/// Reads the blocks of a SACK option: ` {1:2}{4:5} `.
+/// Parses the blocks of a SACK option: ` {1:2}{4:5} `.
 fn read_blocks(text: &mut Cursor<'_>, base: u32, options: &mut Vec<u8>) {
     while text.eat(" ") {}
     while text.next() == Some(b'{') && text.has_digit_at(1) {
@@ -502,7 +500,7 @@ fn read_blocks(text: &mut Cursor<'_>, base: u32, options: &mut Vec<u8>) {
     while text.eat(" ") {}
 }
 
-/// Reads what stands in parentheses and brackets at the end of a line, from the end on.
+/// Parses the text in parentheses and brackets at the end of a line, from the end.
 fn read_notes(told: &mut Told, text: &[u8]) {
     let mut rest = text;
     loop {

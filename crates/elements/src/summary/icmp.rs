@@ -78,7 +78,7 @@ const fn code(name: &'static str) -> Field {
     )
 }
 
-/// Where the ICMP header is, which is made if there is none and the packet may have one.
+/// The offset of the ICMP header, which is created if there is none and the packet may have one.
 fn header(draft: &mut Draft<'_>) -> Option<usize> {
     draft.ip(Some(protocol::ICMP))?;
     let at = draft.transport_header()?;
@@ -86,7 +86,7 @@ fn header(draft: &mut Draft<'_>) -> Option<usize> {
     Some(at)
 }
 
-/// Bytes of the header of a type of message.
+/// The length of the header for a message type.
 fn header_len(kind: u8) -> usize {
     if matches!(kind, 13 | 14) { 20 } else { 8 }
 }

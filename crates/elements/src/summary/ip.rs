@@ -1,4 +1,4 @@
-//! Fields of the IP header, and the ports behind it.
+//! Fields of the IP header, and the ports after it.
 
 use std::net::Ipv4Addr;
 
@@ -40,7 +40,7 @@ pub(super) const FIELDS: &[Field] = &[
         byte,
         |draft, value| put(draft, 8, &[value.number() as u8]),
     ),
-    // A character, in binary as well.
+    // A character, in binary records too.
     Field::number("ip_frag", 1, |seen| Some(Value::Number(kind_of_fragment(seen.ip(8)?).into())))
         .shown(|out, value, _| out.push(value.number() as u8))
         .put(NET - 2, parse_kind_of_fragment, |draft, value| match value {
@@ -88,7 +88,7 @@ pub(super) const FIELDS: &[Field] = &[
         let captured = seen.ip.map_or(seen.len(), |ip| ip.bytes.len().min(ip.total_len));
         Some(Value::Number(captured as u64))
     })
-    // What was captured is what is there.
+    // Nothing to set: what was captured is what is present.
     .put(PAYLOAD + 2, number, |draft, _| {
         draft.ip(None);
     }),
@@ -110,7 +110,7 @@ fn put(draft: &mut Draft<'_>, offset: usize, bytes: &[u8]) {
     }
 }
 
-/// Sets the bits of the type of service that `mask` has.
+/// Sets the bits of the type of service selected by `mask`.
 fn put_tos(draft: &mut Draft<'_>, tos: u8, mask: u8) {
     if let Some(at) = draft.ip(None) {
         let tos = draft.byte(at + 1) & !mask | tos & mask;
@@ -146,7 +146,7 @@ fn parse_ecn(text: &[u8], _: &Draft<'_>) -> Option<Value<'static>> {
     Some(Value::Number(number))
 }
 
-/// First or later fragment, or neither, and then whether it may not be fragmented.
+/// First fragment, later fragment, or neither; in the last case, whether fragmentation is forbidden.
 fn kind_of_fragment(header: &[u8]) -> u8 {
     let fragment = u16_at(header, 6) as u16;
     let has_offset = fragment & Ipv4Header::OFFSET_MASK != 0;
@@ -158,7 +158,7 @@ fn kind_of_fragment(header: &[u8]) -> u8 {
     }
 }
 
-/// Flags and fragment offset of a kind of fragment; some offset for a later one.
+/// Flags and fragment offset for a kind of fragment; an arbitrary offset for a later one.
 fn fragment_of_kind(kind: u8) -> Option<u16> {
     match kind {
         b'.' => Some(0),
@@ -180,7 +180,7 @@ fn show_fragment_offset(out: &mut Vec<u8>, value: &Value<'_>, _: &Seen<'_>) {
     }
 }
 
-/// A kind of fragment, or an offset with flags behind it.
+/// A kind of fragment, or an offset followed by flags.
 fn parse_fragment(text: &[u8], draft: &Draft<'_>) -> Option<Value<'static>> {
     if let [kind] = *text
         && let Some(fragment) = fragment_of_kind(kind)
@@ -189,7 +189,7 @@ fn parse_fragment(text: &[u8], draft: &Draft<'_>) -> Option<Value<'static>> {
     }
     let (mut fragment, length) = text::leading_number(text, None);
     if draft.minor_version > 0 {
-        // Once it was written as it is in the header.
+        // Older versions wrote the header's value unchanged.
         fragment >>= 3;
     }
     for flag in text.get(length..)? {
@@ -202,7 +202,7 @@ fn parse_fragment(text: &[u8], draft: &Draft<'_>) -> Option<Value<'static>> {
     (!text.is_empty()).then(|| Value::Number(fragment.into()))
 }
 
-/// As the header has it, which is not what a binary record has.
+/// The header's representation, which differs from that of a binary record.
 fn parse_kind_of_fragment(text: &[u8], draft: &Draft<'_>) -> Option<Value<'static>> {
     let fragment = parse_fragment(text, draft)?.number() as u16;
     Some(Value::Bytes(fragment.to_be_bytes().to_vec().into()))
@@ -234,7 +234,7 @@ fn length(seen: &Seen<'_>) -> u32 {
     }
 }
 
-/// Options are there when the whole header is, or there are none.
+/// Options are present if the whole header is, or if there are none.
 fn options<'p>(seen: &mut Seen<'p>) -> Option<Value<'p>> {
     let Some(ip) = seen.ip else { return seen.missing(Missing::Ip) };
     if ip.header_len <= Ipv4Header::LEN {

@@ -5,7 +5,7 @@ use millrace_core::headers::ipv4_option;
 use super::field::append;
 use super::options::{Cursor, each, end_option, show_numbered, within_limit};
 
-/// Writes options: `.` for none, `?` for those that are malformed.
+/// Writes options: `.` for none, `?` if they are malformed.
 pub(super) fn show(out: &mut Vec<u8>, options: &[u8]) {
     let start = out.len();
     for option in each(options) {
@@ -33,8 +33,8 @@ pub(super) fn show(out: &mut Vec<u8>, options: &[u8]) {
     }
 }
 
-/// Writes a route. Of a recorded one, the addresses up to the pointer and how many have room behind;
-/// of others all, with the pointer between.
+/// Writes a route. For a recorded route: the addresses before the pointer, and how many more have room. For other
+/// routes: all addresses, with the pointer between them.
 fn show_route(out: &mut Vec<u8>, name: &str, option: &[u8]) -> Option<()> {
     let pointer = usize::from(*option.get(2)?);
     if pointer < 4 {
@@ -103,7 +103,7 @@ fn show_timestamps(out: &mut Vec<u8>, option: &[u8]) -> Option<()> {
             show_address(out, option.get(at..at + 4)?);
             at += 4;
         }
-        // Addresses beyond the pointer wait for their time.
+        // Addresses after the pointer have no time yet.
         if flag != 3 || at <= at_pointer {
             append(out, format_args!("{}", if flag != 0 { "=" } else { "" }));
             let bytes = option.get(at..).and_then(<[u8]>::first_chunk).copied();
@@ -127,7 +127,7 @@ fn show_timestamps(out: &mut Vec<u8>, option: &[u8]) -> Option<()> {
     Some(())
 }
 
-/// Reads options.
+/// Parses options.
 pub(super) fn parse(text: &[u8]) -> Option<Vec<u8>> {
     let mut out = Vec::new();
     if text == b"." {
@@ -165,7 +165,7 @@ pub(super) fn parse(text: &[u8]) -> Option<Vec<u8>> {
     }
 }
 
-/// Reads what stands in the braces of a route, and what follows them.
+/// Parses the text in the braces of a route, and what follows them.
 fn parse_route(text: &mut Cursor<'_>, out: &mut Vec<u8>, kind: u8) -> Option<()> {
     let start = out.len();
     let mut pointer = None;
@@ -190,7 +190,7 @@ fn parse_route(text: &mut Cursor<'_>, out: &mut Vec<u8>, kind: u8) -> Option<()>
     end_option(out, start)
 }
 
-/// Reads how much room there is behind the pointer.
+/// Parses how much room there is after the pointer.
 fn parse_room(text: &mut Cursor<'_>, out: &mut Vec<u8>, size: usize) -> Option<()> {
     let room = text.number(Some(10), u32::MAX)? as usize;
     if room < 64 {
@@ -209,17 +209,17 @@ fn parse_address(text: &mut Cursor<'_>, out: &mut Vec<u8>) -> Option<()> {
     Some(())
 }
 
-/// What the entries of a timestamp option are.
+/// The kind of entries in a timestamp option.
 #[derive(Clone, Copy, PartialEq, Eq)]
 enum Stamps {
-    /// The first one tells.
+    /// Not known yet; the first entry decides.
     Any,
-    /// Addresses are among them; whether they were there before, the pointer tells.
+    /// With addresses; the pointer decides whether they are prespecified.
     WithAddresses,
     Flag(u8),
 }
 
-/// Reads what stands in the braces of a timestamp option, and what follows them.
+/// Parses the text in the braces of a timestamp option, and what follows them.
 fn parse_timestamps(text: &mut Cursor<'_>, out: &mut Vec<u8>, stamps: Stamps) -> Option<()> {
     let start = out.len();
     let mut stamps = stamps;
@@ -258,7 +258,7 @@ fn parse_timestamps(text: &mut Cursor<'_>, out: &mut Vec<u8>, stamps: Stamps) ->
     end_option(out, start)
 }
 
-/// Reads a time, an address and a time, or behind the pointer an address alone.
+/// Parses a time, an address and a time, or, after the pointer, an address alone.
 fn parse_stamp(
     text: &mut Cursor<'_>,
     out: &mut Vec<u8>,

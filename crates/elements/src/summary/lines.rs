@@ -1,4 +1,4 @@
-//! Files that elements read line by line, or record by record: plain, packed, standard input, or a text
+//! Files that elements read line by line, or record by record: plain files, compressed files, standard input, or a text
 //! in the configuration.
 
 use std::fs::File;
@@ -8,38 +8,38 @@ use std::os::fd::AsFd;
 use millrace_core::{Init, Refused, os_error_text};
 use millrace_io::pcap::{Format, Unpacker};
 
-/// Bytes that are asked for at once.
+/// The number of bytes to read at once.
 const PIECE: usize = 1 << 15;
 
-/// A file on its way.
+/// A file being read.
 pub struct LineFile {
     path: String,
     name: String,
     source: Source,
-    /// Holds what was read and not used, from `start` on.
+    /// Data that was read but not consumed, from `start` on.
     buffer: Vec<u8>,
     start: usize,
-    /// The place of `start` in the (unpacked) file.
+    /// The offset of `start` in the (uncompressed) file.
     position: u64,
-    /// How many lines or records were read.
+    /// The number of lines or records read.
     line: u64,
-    /// What stands in front of the number in messages.
+    /// The text before the number in messages.
     unit: &'static str,
 }
 
 enum Source {
     File(File),
     Unpacker(Unpacker),
-    /// It is all in the buffer.
+    /// All of it is in the buffer.
     Ended,
     Closed,
 }
 
-/// Why a file could not be opened.
+/// Why a file cannot be opened.
 pub(crate) enum Failure {
-    /// There is no such file.
+    /// The file does not exist.
     Missing(io::Error),
-    /// There is nothing in it.
+    /// The file is empty.
     Empty,
     Other(String),
 }
@@ -64,7 +64,7 @@ impl LineFile {
         Self { source: Source::Ended, buffer: text, ..Self::closed(name) }
     }
 
-    /// Opens a file, `-` being standard input. What gzip, bzip2 and their like packed is unpacked.
+    /// Opens a file; `-` is standard input. Compressed files are decompressed.
     pub(crate) fn open(name: &str) -> Result<Self, Failure> {
         let mut file = Self::closed(name);
         let is_stdin = name == "-";
@@ -80,7 +80,7 @@ impl LineFile {
         if file.fill().map_err(|error| Failure::Other(file.describe(&error)))? == 0 {
             return Err(Failure::Empty);
         }
-        // What was read from standard input cannot be given to another program.
+        // Data already read from standard input cannot be passed to another program.
         if !is_stdin && let Some(format) = Format::of_bytes(&file.buffer) {
             let unpacker = format.unpack(name.as_ref());
             let unpacker = unpacker.map_err(|error| Failure::Other(error.to_string()))?;
@@ -105,17 +105,17 @@ impl LineFile {
         self.start = 0;
     }
 
-    /// The name as the user gave it.
+    /// The name that the user gave.
     pub(crate) fn path(&self) -> &str {
         &self.path
     }
 
-    /// The name as messages have it.
+    /// The name for messages.
     pub(crate) fn name(&self) -> &str {
         &self.name
     }
 
-    /// The file and the number of the line that was read last.
+    /// The file, and the number of the last line read.
     pub(crate) fn landmark(&self) -> String {
         format!("{}:{}{}", self.name, self.unit, self.line)
     }
@@ -126,7 +126,7 @@ impl LineFile {
         self.line = 1;
     }
 
-    /// The length of the file; none if it has none that means something.
+    /// The length of the file; `None` if it has no meaningful one.
     pub(crate) fn len(&self) -> Option<u64> {
         match &self.source {
             Source::File(file) => {
@@ -136,12 +136,12 @@ impl LineFile {
         }
     }
 
-    /// The byte of the (unpacked) file that is read next.
+    /// The offset in the (uncompressed) file of the next byte to read.
     pub(crate) fn position(&self) -> u64 {
         self.position
     }
 
-    /// Puts the next line in `line`, with its end. False at the end of the file.
+    /// Reads the next line, with its line end, into `line`. False at the end of the file.
     ///
     /// # Errors
     /// Those of reading the file.
@@ -154,7 +154,7 @@ impl LineFile {
         Ok(length > 0)
     }
 
-    /// Puts the next line in `line` and does not move on.
+    /// Reads the next line into `line` without consuming it.
     ///
     /// # Errors
     /// Those of reading the file.
@@ -165,7 +165,7 @@ impl LineFile {
         Ok(length > 0)
     }
 
-    /// Puts the next `length` bytes in `bytes`. False if the file has fewer.
+    /// Reads the next `length` bytes into `bytes`. False if the file has fewer.
     ///
     /// # Errors
     /// Those of reading the file.
@@ -186,7 +186,7 @@ impl LineFile {
         self.line += 1;
     }
 
-    /// The length of the next line with its end, which is `\n`, `\r\n` or `\r`.
+    /// The length of the next line with its line end, which is `\n`, `\r\n` or `\r`.
     fn line_len(&mut self) -> io::Result<usize> {
         let mut looked = 0;
         loop {
@@ -216,7 +216,7 @@ impl LineFile {
         self.position += length as u64;
     }
 
-    /// Reads more. Returns how much.
+    /// Reads more data. Returns how many bytes.
     fn fill(&mut self) -> io::Result<usize> {
         self.buffer.drain(..self.start);
         self.start = 0;
@@ -245,7 +245,7 @@ impl LineFile {
 }
 
 impl Failure {
-    /// What the user is told.
+    /// The error to report.
     pub(crate) fn refuse(self, init: &mut Init<'_>, name: &str) -> Refused {
         let file = LineFile::closed(name);
         match self {
@@ -261,7 +261,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn lines_of_all_ends() {
+    fn lines_end_with_any_line_ending() {
         let mut file = LineFile::of_text("x", b"a\nb\r\nc\rd\n\n\re".to_vec());
         let mut line = Vec::new();
         let mut lines = Vec::new();
@@ -273,7 +273,7 @@ mod tests {
     }
 
     #[test]
-    fn long_lines_and_bytes() {
+    fn long_lines_and_bytes_are_read() {
         let folder = tempfile::tempdir().unwrap();
         let path = folder.path().join("long");
         let long = "x".repeat(100_000);

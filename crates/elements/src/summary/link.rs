@@ -40,7 +40,7 @@ pub(super) const FIELDS: &[Field] = &[
 pub(super) const SYNONYMS: &[(&str, &str)] =
     &[("ether_src", "eth_src"), ("ether_dst", "eth_dst"), ("ether_type", "eth_type")];
 
-/// The Ethernet header, which lies right in front of the network header, or of the packet's end.
+/// The Ethernet header, which ends directly before the network header or, without one, at the packet's end.
 fn header<'p>(seen: &mut Seen<'p>) -> Option<&'p [u8]> {
     const LEN: isize = 14;
     let packet = seen.packet;
@@ -74,7 +74,7 @@ fn put_address(draft: &mut Draft<'_>, offset: usize, value: &Value<'_>) {
     }
 }
 
-/// A type in hexadecimal.
+/// A hexadecimal type.
 fn parse_type(text: &[u8], _: &Draft<'_>) -> Option<Value<'static>> {
     let text = std::str::from_utf8(text).ok()?;
     let digits = text.strip_prefix("0x").or_else(|| text.strip_prefix("0X")).unwrap_or(text);

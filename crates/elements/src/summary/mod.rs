@@ -1,4 +1,4 @@
-//! Packets as text: summary dumps, and the output of other programs.
+//! Packets as text: summary dumps, and the text output of other programs.
 
 mod anno;
 mod calendar;

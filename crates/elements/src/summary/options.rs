@@ -1,12 +1,12 @@
-//! What the texts of IP and TCP options have in common.
+//! The common part of the text formats of IP and TCP options.
 
 use super::field::append;
 use super::text::leading_number;
 
-/// Options never take more.
+/// The maximum length of options.
 const MAX_LEN: usize = 40;
 
-/// A text that is read from its start.
+/// A text that is consumed from its start.
 pub(super) struct Cursor<'t> {
     pub(super) rest: &'t [u8],
 }
@@ -28,19 +28,19 @@ impl Cursor<'_> {
         self.rest = self.rest.get(count..).unwrap_or_default();
     }
 
-    /// Takes a word off, if the text goes on with it.
+    /// Consumes a word, if the text continues with it.
     pub(super) fn eat(&mut self, word: &str) -> bool {
         let rest = self.rest.strip_prefix(word.as_bytes());
         self.rest = rest.unwrap_or(self.rest);
         rest.is_some()
     }
 
-    /// Takes a word off, if the text goes on with it and does not end there.
+    /// Consumes a word, if the text continues with it and does not end there.
     pub(super) fn eat_before(&mut self, word: &str) -> bool {
         self.rest.len() > word.len() && self.eat(word)
     }
 
-    /// Takes a number off, up to `most`.
+    /// Consumes a number of at most `most`.
     pub(super) fn number(&mut self, radix: Option<u32>, most: u32) -> Option<u32> {
         let (number, length) = leading_number(self.rest, radix);
         if length == 0 || number > most {
@@ -50,7 +50,7 @@ impl Cursor<'_> {
         Some(number)
     }
 
-    /// Takes an option off that is written as a number and perhaps the bytes of its data: `99=0:5`.
+    /// Consumes an option given as a number and optional data bytes: `99=0:5`.
     pub(super) fn numbered(&mut self, out: &mut Vec<u8>) -> Option<()> {
         out.push(self.number(None, 255)? as u8);
         if self.next() != Some(b'=') || !self.has_digit_at(1) {
@@ -68,7 +68,7 @@ impl Cursor<'_> {
         end_option(out, start)
     }
 
-    /// Takes a padding option off.
+    /// Consumes a padding option.
     pub(super) fn padding(&mut self, out: &mut Vec<u8>) -> bool {
         if self.eat("nop") {
             out.push(1);
@@ -83,14 +83,14 @@ impl Cursor<'_> {
     }
 }
 
-/// Sets the byte that says how long the option is that begins at `start`.
+/// Sets the length byte of the option that begins at `start`.
 pub(super) fn end_option(out: &mut [u8], start: usize) -> Option<()> {
     let length = u8::try_from(out.len() - start).ok()?;
     *out.get_mut(start + 1)? = length;
     Some(())
 }
 
-/// The options, if they are not too many; padding in front that makes them so is left out.
+/// The options, if they are not too long. Leading padding is removed as needed.
 pub(super) fn within_limit(mut options: Vec<u8>) -> Option<Vec<u8>> {
     let surplus = options.len().saturating_sub(MAX_LEN);
     let padding = options.iter().take_while(|&&byte| byte == 1).count();
@@ -98,7 +98,7 @@ pub(super) fn within_limit(mut options: Vec<u8>) -> Option<Vec<u8>> {
     (options.len() <= MAX_LEN).then_some(options)
 }
 
-/// Writes an option as its number and the bytes of its data.
+/// Writes an option as its number and its data bytes.
 pub(super) fn show_numbered(out: &mut Vec<u8>, option: &[u8]) {
     for (index, byte) in option.iter().enumerate() {
         match index {
@@ -110,7 +110,7 @@ pub(super) fn show_numbered(out: &mut Vec<u8>, option: &[u8]) {
     }
 }
 
-/// One option after the other, padding left out; none for one that is cut short.
+/// The options one by one, without padding; `None` for one that is truncated.
 pub(super) fn each(options: &[u8]) -> impl Iterator<Item = Option<&[u8]>> {
     let mut rest = options;
     std::iter::from_fn(move || {

@@ -1,4 +1,4 @@
-//! Fields of what the transport header carries.
+//! Fields of the payload of the transport header.
 
 use md5::{Digest, Md5};
 use millrace_core::headers::{Header, Ipv4Header, TcpHeader, UdpHeader, protocol};
@@ -35,8 +35,8 @@ pub(super) const FIELDS: &[Field] = &[
 
 pub(super) const SYNONYMS: &[(&str, &str)] = &[("payload_length", "payload_len")];
 
-/// Where the payload starts, from the data on, and how long it must be by the headers' lengths. It may
-/// not be there.
+/// The start of the payload, relative to the data, and its length according to the headers. It may not be present in
+/// the packet.
 fn place(seen: &Seen<'_>) -> (isize, u32) {
     let Some(ip) = seen.ip else { return (0, seen.len() as u32) };
     let transport = ip.bytes.get(ip.transport..).unwrap_or_default();
@@ -50,7 +50,7 @@ fn place(seen: &Seen<'_>) -> (isize, u32) {
     (ip.offset + from_ip as isize, (ip.total_len as u32).wrapping_sub(from_ip as u32))
 }
 
-/// The length of a TCP header, as far as it is known.
+/// The length of a TCP header, as far as known.
 fn tcp_header_len(header: &[u8]) -> usize {
     let length = (u8_at(header, 12) >> 4) as usize * 4;
     if header.len() >= 13 { length.max(TcpHeader::LEN) } else { TcpHeader::LEN }
@@ -76,7 +76,7 @@ fn digest<'p>(seen: &mut Seen<'p>) -> Option<Value<'p>> {
     bytes(seen).map(|bytes| Value::Bytes(md5(bytes).to_vec().into()))
 }
 
-/// Where the payload starts, in a packet that gets the headers that it is to have.
+/// The start of the payload in a packet, after creating its headers.
 fn start(draft: &mut Draft<'_>) -> usize {
     if draft.ip(None).is_some() {
         draft.transport_header();
@@ -97,7 +97,7 @@ fn start(draft: &mut Draft<'_>) -> usize {
     transport + header
 }
 
-/// Makes the headers so long that a payload of this length ends where the packet must end.
+/// Extends the headers so that a payload of this length ends where the packet must end.
 fn make_room(draft: &mut Draft<'_>, at: usize, length: usize) {
     let end = at + length;
     if !draft.is_ip || draft.ip_len() == 0 && draft.wanted_len == 0 {
@@ -138,17 +138,17 @@ fn put_payload(draft: &mut Draft<'_>, value: &Value<'_>) {
         return;
     }
     make_room(draft, at, payload.len());
-    // As Click has it, the payload stays where it would be without the longer headers.
+    // As in Click, the payload stays where it would be without the longer headers.
     draft.reach(at, payload.len());
     draft.set(at, payload);
 }
 
-/// The MD5 digest of some bytes. It tells payloads apart, and keeps nothing secret.
+/// The MD5 digest of some bytes. It distinguishes payloads; it is not for security.
 fn md5(bytes: &[u8]) -> [u8; 16] {
     Md5::digest(bytes).into()
 }
 
-/// A digest in 22 letters, six bits each, those of the first byte's low end first.
+/// A digest in 22 letters of six bits each, starting with the low bits of the first byte.
 fn in_letters(digest: &[u8]) -> String {
     const LETTERS: &[u8; 64] = b"abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ0123456789_@";
     let byte = |index: usize| u32::from(digest.get(index).copied().unwrap_or_default());
@@ -169,7 +169,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn digests_as_text() {
+    fn digests_are_shown_as_text() {
         // RFC 1321, A.5.
         assert_eq!(md5(b""), NO_BYTES_DIGEST);
         assert_eq!(hexadecimal(&md5(b"abc")), "900150983cd24fb0d6963f7d28e17f72");

@@ -1,4 +1,4 @@
-//! The lines and records of a summary dump that is read.
+//! Reading the lines and records of a summary dump.
 
 use std::net::Ipv4Addr;
 
@@ -16,12 +16,12 @@ use super::text::{self, is_command, is_space, unquote, words};
 const MAJOR_VERSION: u32 = 1;
 const MINOR_VERSION: u32 = 3;
 
-/// A dump on its way.
+/// A dump being read.
 pub struct SummaryReader {
     pub(super) file: LineFile,
-    /// The fields of a line. What is not known is passed over.
+    /// The fields of a line. Unknown ones are ignored.
     fields: Vec<Option<&'static Field>>,
-    /// The places of fields in the order in which they are put into packets.
+    /// The indices of fields, in the order in which they are written into packets.
     order: Vec<usize>,
     protocol: u8,
     has_flow: bool,
@@ -29,22 +29,22 @@ pub struct SummaryReader {
     minor_version: u32,
     binary: bool,
     checksums: bool,
-    /// Whether a line that is no packet was complained of.
+    /// Whether an invalid line has been reported.
     complained: bool,
     line: Vec<u8>,
 }
 
-/// What one look at the file brought.
+/// The result of one read.
 pub enum Found {
     Packet(Packet),
-    /// A line that is no packet.
+    /// A line that is not a packet.
     Nothing,
     /// There was no memory for a packet.
     NoBuffer,
     End,
 }
 
-/// Something to tell the user.
+/// A message for the user.
 pub struct Remark {
     pub(super) landmark: String,
     pub(super) is_error: bool,
@@ -52,12 +52,12 @@ pub struct Remark {
 }
 
 impl Remark {
-    /// A remark on the line that was read last.
+    /// A remark on the last line read.
     pub(super) fn at(file: &LineFile, is_error: bool, message: impl Into<String>) -> Self {
         Self { landmark: file.landmark(), is_error, message: message.into() }
     }
 
-    /// As the program says it while it runs.
+    /// The text that the program prints while it runs.
     pub(super) fn text(&self) -> String {
         let level = if self.is_error { "" } else { "warning: " };
         format!("{}: {level}{}", self.landmark, self.message)
@@ -85,7 +85,7 @@ impl SummaryReader {
         Remark::at(&self.file, is_error, message)
     }
 
-    /// Looks at the first line, which should say what the file is.
+    /// Reads the first line, which should identify the format.
     pub(super) fn read_banner(&mut self, remarks: &mut Vec<Remark>) {
         let mut line = Vec::new();
         if let Err(error) = self.file.peek_line(&mut line) {
@@ -102,7 +102,7 @@ impl SummaryReader {
                     self.minor_version = MINOR_VERSION;
                 }
             }
-            // It was there a moment ago.
+            // The line was there a moment ago.
             let _ = self.file.read_line(&mut line);
             return;
         }
@@ -114,7 +114,7 @@ impl SummaryReader {
         }
     }
 
-    /// The next line: a packet, or perhaps not.
+    /// The next line, which may or may not be a packet.
     pub(super) fn next_line(&mut self, scope: Scope<'_>, remarks: &mut Vec<Remark>) -> Found {
         let mut line = std::mem::take(&mut self.line);
         let found = self.next_in(&mut line, scope, remarks);
@@ -173,7 +173,7 @@ impl SummaryReader {
         Found::Nothing
     }
 
-    /// Reads a binary record. Returns whether it is a packet; text else; none at the end.
+    /// Reads a binary record. Returns true for a packet, false for text, and `None` at the end.
     fn read_record(
         &mut self,
         record: &mut Vec<u8>,
@@ -201,7 +201,7 @@ impl SummaryReader {
         Ok(Some(!is_text))
     }
 
-    /// Puts the fields of a line into a packet. Returns how many were good.
+    /// Writes the fields of a line into a packet. Returns how many were valid.
     fn put_line(&self, line: &[u8], draft: &mut Draft<'_>) -> usize {
         let mut texts: Vec<&[u8]> = Vec::new();
         text::fields(line, self.fields.len(), |text| texts.push(text));
@@ -220,7 +220,7 @@ impl SummaryReader {
         found
     }
 
-    /// Puts the fields of a binary record into a packet. Returns how many were good.
+    /// Writes the fields of a binary record into a packet. Returns how many were valid.
     fn put_record(&self, record: &[u8], draft: &mut Draft<'_>) -> usize {
         let mut rest = record;
         let mut values = Vec::new();
@@ -246,7 +246,7 @@ impl SummaryReader {
         found
     }
 
-    /// Does what a line that begins with `!` says.
+    /// Executes a line that begins with `!`.
     fn command(&mut self, line: &[u8], scope: Scope<'_>, remarks: &mut Vec<Remark>) {
         if is_command(line, "!data") || is_command(line, "!contents") {
             self.set_fields(line, remarks);
@@ -277,7 +277,7 @@ impl SummaryReader {
         }
     }
 
-    /// Says which fields lines have.
+    /// Sets the fields of the following lines.
     pub(super) fn set_fields(&mut self, line: &[u8], remarks: &mut Vec<Remark>) {
         self.fields.clear();
         for (index, word) in words(line).iter().enumerate() {
@@ -300,8 +300,8 @@ impl SummaryReader {
         self.order.sort_by_key(|&index| fields.get(index).copied().flatten().map(|f| f.order));
     }
 
-    /// Says that packets belong to a flow: behind any word, addresses, ports and perhaps the protocol.
-    /// Click's newest code checks addresses and ports, and does not use them.
+    /// Declares that packets belong to a flow: any first word, then addresses, ports and optionally the protocol.
+    /// Click's newest code checks addresses and ports, but does not use them.
     pub(super) fn set_flow(&mut self, line: &[u8], scope: Scope<'_>, remarks: &mut Vec<Remark>) {
         let words = words(line);
         let address = |text: &str| text == "-" || args::parse::<Ipv4Addr>(text, &scope).is_ok();
@@ -344,7 +344,7 @@ impl SummaryReader {
     }
 }
 
-/// The version behind the name of the format: ` 1.3`.
+/// The version after the name of the format: ` 1.3`.
 fn version_of(text: &[u8]) -> Option<(u32, u32)> {
     let text = std::str::from_utf8(text).ok()?.trim_start();
     let (major, rest) = text.split_once('.')?;

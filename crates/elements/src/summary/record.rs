@@ -1,4 +1,4 @@
-//! The lines and records of a summary dump that is written.
+//! Writing the lines and records of a summary dump.
 
 use millrace_core::{Args, Packet};
 use millrace_lang::config::{split_words, unquote};
@@ -7,20 +7,20 @@ use super::field::{Field, Size};
 use super::seen::{Seen, Wishes};
 use super::table;
 
-/// Which fields are written, and how.
+/// The fields to write, and their format.
 pub(super) struct Recorder {
     fields: Vec<&'static Field>,
-    /// Whether a field wants the IP header to be looked at.
+    /// Whether any field needs the IP header.
     of_ip: bool,
     wishes: Wishes,
     binary: bool,
 }
 
-/// The highest bit of a record's length: it is a line of text.
+/// The highest bit of a record's length: the record is a line of text.
 const TEXT: u32 = 1 << 31;
 
 impl Recorder {
-    /// Finds the fields; those that there are not are errors.
+    /// Looks up the fields; unknown ones are errors.
     pub(super) fn configure(
         args: &mut Args<'_>,
         names: &str,
@@ -54,7 +54,7 @@ impl Recorder {
         self.wishes
     }
 
-    /// The lines that say which fields follow, and that records are binary.
+    /// The lines that name the fields, and mark records as binary.
     pub(super) fn description(&self) -> String {
         let names = self.fields.iter().map(|field| match field.name {
             "ntimestamp" if !self.binary => "timestamp",
@@ -67,7 +67,7 @@ impl Recorder {
         lines
     }
 
-    /// Writes a packet. Its extra length annotation is changed as Click does it.
+    /// Writes a packet. Changes its extra length annotation as Click does.
     pub(super) fn write(&self, packet: &mut Packet, out: &mut Vec<u8>) {
         let mut seen = Seen::new(packet, self.wishes);
         if self.of_ip {
@@ -103,7 +103,7 @@ impl Recorder {
         }
     }
 
-    /// Writes a line of text that is no packet.
+    /// Writes a line of text that is not a packet.
     pub(super) fn write_line(&self, line: &[u8], out: &mut Vec<u8>) {
         if self.binary {
             out.extend_from_slice(&((line.len() + 4) as u32 | TEXT).to_be_bytes());

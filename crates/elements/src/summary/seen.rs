@@ -1,51 +1,51 @@
-//! A packet as a summary dump sees it: which of its headers are good, and what is bad.
+//! A packet as a summary dump sees it: which headers are valid, and what is wrong.
 
 use millrace_core::Packet;
 use millrace_core::headers::{Header, Ipv4Header, protocol};
 
-/// How packets are looked at.
+/// How to examine packets.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Wishes {
-    /// Whether a packet with fewer bytes than its IP header says is bad.
+    /// Whether a packet is bad if it has fewer bytes than its IP header states.
     pub(super) careful: bool,
     /// Whether lengths include the extra length annotation.
     pub(super) extra_length: bool,
-    /// Whether somebody wants to know what is bad.
+    /// Whether to describe what is wrong.
     pub(super) bad: bool,
 }
 
-/// A packet, and what was found out about it.
+/// A packet, and the result of examining it.
 pub(super) struct Seen<'p> {
     pub(super) packet: &'p Packet,
     pub(super) wishes: Wishes,
-    /// From the IP header, if there is a good one, to the end of the datagram or the packet.
+    /// From the IP header, if valid, to the end of the datagram or the packet.
     pub(super) ip: Option<Ip<'p>>,
-    /// From the transport header to the same end, if it is of this protocol.
+    /// From the transport header to the same end, if the packet is of this protocol.
     pub(super) tcp: Option<&'p [u8]>,
     pub(super) udp: Option<&'p [u8]>,
     pub(super) icmp: Option<&'p [u8]>,
-    /// Bytes behind the IP datagram.
+    /// The number of bytes after the IP datagram.
     pub(super) tail: usize,
-    /// The extra length annotation, and what becomes of it.
+    /// The extra length annotation, which examining may change.
     pub(super) extra_length: u32,
-    /// The first thing that is bad.
+    /// The first error found.
     pub(super) bad: Option<String>,
 }
 
-/// An IP header and what follows, and fields of it that are always there.
+/// An IP header and what follows, and the fields that are always present.
 #[derive(Clone, Copy)]
 pub(super) struct Ip<'p> {
     pub(super) bytes: &'p [u8],
     pub(super) header_len: usize,
     pub(super) total_len: usize,
-    /// Where the header is, from the data on.
+    /// The offset of the header, relative to the data.
     pub(super) offset: isize,
-    /// Where what follows the header is, from the header on.
+    /// The offset of what follows the header, relative to the header.
     pub(super) transport: usize,
 }
 
 impl Ip<'_> {
-    /// Flags and fragment offset; 0 where they were not captured.
+    /// Flags and fragment offset; 0 if they were not captured.
     pub(super) fn flags_fragment(&self) -> u16 {
         self.bytes
             .get(6..8)
@@ -62,14 +62,14 @@ impl Ip<'_> {
     }
 }
 
-/// What a field lacks.
+/// What is missing for a field.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Missing {
     Ethernet,
     Ip,
-    /// So many bytes of this protocol's header.
+    /// This many bytes of this protocol's header.
     Transport(u8, usize),
-    /// So many bytes of a header with ports.
+    /// This many bytes of a header with ports.
     Ports(usize),
 }
 
@@ -88,24 +88,24 @@ impl<'p> Seen<'p> {
         }
     }
 
-    /// Bytes of the packet without what follows the IP datagram.
+    /// The length of the packet without what follows the IP datagram.
     pub(super) fn len(&self) -> usize {
         self.packet.len() - self.tail.min(self.packet.len())
     }
 
-    /// Bytes of the packet without what follows the IP datagram.
+    /// The bytes of the packet without what follows the IP datagram.
     pub(super) fn data(&self) -> &'p [u8] {
         self.packet.data().get(..self.len()).unwrap_or_default()
     }
 
-    /// Looks at IP and transport headers.
+    /// Examines IP and transport headers.
     pub(super) fn look(&mut self) {
         let Some(offset) = self.packet.network_header() else { return };
         let bytes = self.packet.network_data().unwrap_or_default();
         self.ip = self.look_at_ip(bytes, offset);
         let Some(ip) = self.ip else { return };
         self.look_at_transport(ip);
-        // Lengths are taken from the IP header from here on.
+        // From here on, lengths come from the IP header.
         if self.extra_length > 0 {
             let full = ip.bytes.len() as u64 + u64::from(self.extra_length);
             self.extra_length = match ip.total_len {
@@ -176,7 +176,7 @@ impl<'p> Seen<'p> {
         }
     }
 
-    /// Says that a field is missing, and whether that makes the packet a bad one.
+    /// Records that a field is missing, and whether that makes the packet bad.
     #[cold]
     pub(super) fn missing<T>(&mut self, missing: Missing) -> Option<T> {
         if self.wishes.bad
@@ -188,7 +188,7 @@ impl<'p> Seen<'p> {
         None
     }
 
-    /// What is wrong with a packet that lacks this; nothing when it is of another protocol.
+    /// What is wrong with a packet that lacks this; `None` if it is of another protocol.
     fn defect(&self, missing: Missing) -> Option<String> {
         let text = |text: &str| Some(text.to_owned());
         let (name, length) = match missing {
@@ -219,25 +219,25 @@ impl<'p> Seen<'p> {
         })
     }
 
-    /// The TCP header, if so many bytes of it are there.
+    /// The TCP header, if this many bytes of it are present.
     pub(super) fn tcp(&mut self, length: usize) -> Option<&'p [u8]> {
         let header = self.tcp.filter(|header| header.len() >= length);
         header.or_else(|| self.missing(Missing::Transport(protocol::TCP, length)))
     }
 
-    /// The UDP header, if so many bytes of it are there.
+    /// The UDP header, if this many bytes of it are present.
     pub(super) fn udp(&mut self, length: usize) -> Option<&'p [u8]> {
         let header = self.udp.filter(|header| header.len() >= length);
         header.or_else(|| self.missing(Missing::Transport(protocol::UDP, length)))
     }
 
-    /// The ICMP header, if so many bytes of it are there.
+    /// The ICMP header, if this many bytes of it are present.
     pub(super) fn icmp(&mut self, length: usize) -> Option<&'p [u8]> {
         let header = self.icmp.filter(|header| header.len() >= length);
         header.or_else(|| self.missing(Missing::Transport(protocol::ICMP, length)))
     }
 
-    /// The IP header, if so many bytes of it are there.
+    /// The IP header, if this many bytes of it are present.
     pub(super) fn ip(&mut self, length: usize) -> Option<&'p [u8]> {
         let header = self.ip.map(|ip| ip.bytes).filter(|header| header.len() >= length);
         header.or_else(|| self.missing(Missing::Ip))

@@ -1,24 +1,24 @@
-//! A packet that stands for several: sending them one by one.
+//! Packets that stand for several: emitting them one by one.
 
 use millrace_core::headers::{Header, Ipv4Header, UdpHeader, protocol};
 use millrace_core::{Packet, Timestamp};
 
-/// A packet, and how the packets that it stands for differ.
+/// A packet, and the differences between the packets that it stands for.
 pub(super) struct Several {
     packet: Packet,
     plan: Option<Plan>,
 }
 
-/// What the packets are given.
+/// The values for the packets.
 #[derive(Clone, Copy)]
 struct Plan {
-    /// The length of all but the last, extra length included.
+    /// The length of all packets but the last, including extra length.
     length: u32,
     step: Timestamp,
     end: Timestamp,
 }
 
-/// The first of several packets; none when there is no memory for it. And those that follow.
+/// The first of several packets, or `None` when there is no memory for it; and the rest.
 pub(super) struct Split {
     pub(super) packet: Option<Packet>,
     pub(super) rest: Option<Several>,
@@ -38,7 +38,7 @@ impl Several {
         self.packet
     }
 
-    /// Takes the first one off.
+    /// Splits off the first packet.
     pub(super) fn split(mut self) -> Split {
         let extra = self.packet.extra_packets();
         if extra == 0 {
@@ -65,13 +65,13 @@ impl Several {
 }
 
 impl Plan {
-    /// Spreads length and time of a packet over those that it stands for.
+    /// Spreads the length and time of a packet over those that it stands for.
     fn of(packet: &mut Packet) -> Self {
         let count = packet.extra_packets().wrapping_add(1).max(1);
         let own = packet.len() as u32;
         let mut length = own.wrapping_add(packet.extra_length()) / count;
         if length < own {
-            // Each has the bytes that are there.
+            // Each packet has all the bytes that are present.
             length = own;
             packet.set_extra_length(length.wrapping_mul(count - 1));
         }
@@ -87,7 +87,7 @@ impl Plan {
     }
 }
 
-/// Sets the lengths in the headers of IP and UDP.
+/// Sets the lengths in the IP and UDP headers.
 fn set_lengths(packet: &mut Packet, length: u32) {
     let Some(bytes) = packet.network_data_mut() else { return };
     let Some((ip, _)) = Ipv4Header::view_mut(bytes) else { return };

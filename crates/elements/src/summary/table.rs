@@ -5,7 +5,7 @@ use std::borrow::Cow;
 use super::field::Field;
 use super::{anno, icmp, ip, link, payload, tcp, udp};
 
-/// Every field.
+/// All fields.
 pub(super) fn fields() -> impl Iterator<Item = &'static Field> {
     let layers: [&[Field]; 7] = [
         anno::FIELDS,
@@ -19,13 +19,13 @@ pub(super) fn fields() -> impl Iterator<Item = &'static Field> {
     layers.into_iter().flatten()
 }
 
-/// Other names, and what they stand for.
+/// Synonyms and the names that they stand for.
 fn synonyms() -> impl Iterator<Item = &'static (&'static str, &'static str)> {
     let layers = [anno::SYNONYMS, link::SYNONYMS, ip::SYNONYMS, tcp::SYNONYMS, payload::SYNONYMS];
     layers.into_iter().flatten()
 }
 
-/// The field with this name, which may have spaces for underscores, lack `ip_`, or be a synonym.
+/// The field with this name. Spaces may replace underscores, `ip_` is optional, and synonyms are accepted.
 pub(super) fn find(name: &str) -> Option<&'static Field> {
     let mut name = Cow::Borrowed(name);
     loop {

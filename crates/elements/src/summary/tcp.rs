@@ -64,7 +64,7 @@ pub(super) const FIELDS: &[Field] = &[
 pub(super) const SYNONYMS: &[(&str, &str)] =
     &[("tcp_seqno", "tcp_seq"), ("tcp_ackno", "tcp_ack"), ("tcp_win", "tcp_window")];
 
-/// Where the TCP header is, which is made if there is none and the packet may have one.
+/// The offset of the TCP header, which is created if there is none and the packet may have one.
 fn header(draft: &mut Draft<'_>) -> Option<usize> {
     draft.ip(Some(protocol::TCP))?;
     draft.transport_header()
@@ -76,7 +76,7 @@ fn put(draft: &mut Draft<'_>, offset: usize, bytes: &[u8]) {
     }
 }
 
-/// The flags' letters, from the lowest bit.
+/// The letters of the flags, from the lowest bit.
 const FLAGS: &[u8; 9] = b"FSRPAUECN";
 
 fn show_flags(out: &mut Vec<u8>, value: &Value<'_>, _: &Seen<'_>) {
@@ -87,7 +87,7 @@ fn show_flags(out: &mut Vec<u8>, value: &Value<'_>, _: &Seen<'_>) {
     out.extend((0..).zip(FLAGS).filter(|(bit, _)| flags >> bit & 1 == 1).map(|(_, &flag)| flag));
 }
 
-/// Letters, among them those of older dumps, or a number.
+/// Letters, including those of older dumps, or a number.
 fn parse_flags(text: &[u8], _: &Draft<'_>) -> Option<Value<'static>> {
     match text {
         b"." => return Some(Value::Number(0)),
@@ -116,7 +116,7 @@ fn header_len(header: &[u8]) -> usize {
     (u8_at(header, 12) >> 4) as usize * 4
 }
 
-/// The options; there are none, or they are there to the last.
+/// The options, if there are none or all of them are present.
 fn all_options<'p>(seen: &mut Seen<'p>) -> Option<&'p [u8]> {
     let options =
         seen.tcp.filter(|header| header.len() >= 13).and_then(|header| match header_len(header) {
@@ -131,7 +131,7 @@ fn missing<T>(seen: &mut Seen<'_>) -> Option<T> {
     seen.missing(Missing::Transport(protocol::TCP, captured + 1))
 }
 
-/// Options but for timestamps: where a timestamp is all that there is, the start of it is enough.
+/// Selected options, never timestamps. If a timestamp is the only option, its start is enough.
 fn some_options<'p>(seen: &mut Seen<'p>, which: Which) -> Option<Value<'p>> {
     const ALIGNED_TIMESTAMP: &[u8] = &[1, 1, 8, 10];
     let header = seen.tcp.filter(|header| header.len() >= 13);
@@ -145,7 +145,7 @@ fn some_options<'p>(seen: &mut Seen<'p>, which: Which) -> Option<Value<'p>> {
     Some(Value::Bytes(tcp_options::select(options, which).into()))
 }
 
-/// Malformed options show where they stand, not where some were selected.
+/// Malformed options are shown from the packet, not from the selection.
 fn show_some(out: &mut Vec<u8>, value: &Value<'_>, seen: &Seen<'_>, which: Which) {
     let options = seen.tcp.and_then(|header| header.get(TcpHeader::LEN..header_len(header)));
     match options {
@@ -188,7 +188,7 @@ fn put_header_len(draft: &mut Draft<'_>, value: &Value<'_>) {
     draft.set(at + 12, &[((length / 4) as u8) << 4 | offset & 0xf]);
 }
 
-/// Numbers are shown where nothing else is said.
+/// By default, fields are shown as numbers.
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -200,7 +200,7 @@ mod tests {
     }
 
     #[test]
-    fn options_as_text() {
+    fn options_are_shown_as_text() {
         let mss = [2, 4, 5, 0xb4, 1, 3, 3, 7, 4, 2, 1, 1, 8, 10, 0, 0, 0, 1, 0, 0, 0, 2];
         assert_eq!(shown(&mss, Which::All), "mss1460;wscale7;sackok;ts1:2");
         assert_eq!(shown(&mss, Which::NotTimestamps), "mss1460;wscale7;sackok");
@@ -215,7 +215,7 @@ mod tests {
     }
 
     #[test]
-    fn text_as_options() {
+    fn options_are_parsed_from_text() {
         let parse = |text: &str| tcp_options::parse(text.as_bytes(), Which::All);
         assert_eq!(parse("ts1:2"), Some(vec![1, 1, 8, 10, 0, 0, 0, 1, 0, 0, 0, 2]));
         assert_eq!(parse("sack1-2,sack3:4;98,nop,eol").unwrap().len(), 21);
@@ -238,7 +238,7 @@ mod tests {
         }
         assert_eq!(tcp_options::parse(b"mss1", Which::Sack), None);
         assert_eq!(tcp_options::parse(b"nop", Which::NotTimestamps), None);
-        // Too many, unless padding in front can go.
+        // Too long, unless leading padding can be removed.
         let sacks = "sack1-2,sack3-4,sack5-6,sack7-8";
         assert_eq!(parse(&format!("nop,nop,{sacks},99=1:2:3:4")).unwrap().len(), 40);
         assert_eq!(parse(&format!("{sacks},99=1:2:3:4:5")), None);

@@ -6,11 +6,11 @@ use super::field::append;
 use super::options::{Cursor, each, end_option, show_numbered, within_limit};
 use super::text::is_space;
 
-/// Which options are meant, by kind.
+/// A selection of options by kind.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Which {
     All,
-    /// Those that are neither padding nor timestamps.
+    /// All but padding and timestamps.
     NotTimestamps,
     Sack,
 }
@@ -25,7 +25,7 @@ impl Which {
     }
 }
 
-/// Writes options: `.` for none, `?` for those that are malformed. Padding is not shown.
+/// Writes options: `.` for none, `?` if they are malformed. Padding is not shown.
 pub(super) fn show(out: &mut Vec<u8>, options: &[u8], which: Which) {
     let start = out.len();
     for option in each(options) {
@@ -46,7 +46,7 @@ pub(super) fn show(out: &mut Vec<u8>, options: &[u8], which: Which) {
     }
 }
 
-/// Whether an option has the length that its kind must have.
+/// Whether an option has the length that its kind requires.
 pub(super) fn is_sound(option: &[u8]) -> bool {
     match option.first().copied().unwrap_or_default() {
         tcp_option::MAXIMUM_SEGMENT_SIZE => option.len() == 4,
@@ -89,7 +89,7 @@ fn show_one(out: &mut Vec<u8>, option: &[u8], separator: &str) {
     }
 }
 
-/// The options of these kinds, as they stand.
+/// The options of these kinds, unchanged.
 pub(super) fn select(options: &[u8], which: Which) -> Vec<u8> {
     if which == Which::All {
         return options.to_vec();
@@ -99,7 +99,7 @@ pub(super) fn select(options: &[u8], which: Which) -> Vec<u8> {
     found.collect::<Vec<_>>().concat()
 }
 
-/// Reads options.
+/// Parses options.
 pub(super) fn parse(text: &[u8], which: Which) -> Option<Vec<u8>> {
     let mut out = Vec::new();
     if text == b"." {
@@ -124,7 +124,7 @@ pub(super) fn parse(text: &[u8], which: Which) -> Option<Vec<u8>> {
             text.eat(":").then_some(())?;
             let echo = text.number(None, u32::MAX)?;
             if out.is_empty() {
-                // As most senders align it.
+                // The alignment that most senders use.
                 out.extend_from_slice(&[1, 1]);
             }
             out.extend_from_slice(&[tcp_option::TIMESTAMPS, 10]);
@@ -143,7 +143,7 @@ pub(super) fn parse(text: &[u8], which: Which) -> Option<Vec<u8>> {
     }
 }
 
-/// Reads a block, and those that follow with commas between, into one option.
+/// Parses a block, and those that follow after commas, into one option.
 fn parse_sack(text: &mut Cursor<'_>, out: &mut Vec<u8>) -> Option<()> {
     let start = out.len();
     out.extend_from_slice(&[tcp_option::SACK, 0]);

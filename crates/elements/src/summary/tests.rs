@@ -1,4 +1,4 @@
-//! Text to packets to text, for all values.
+//! Conversions from text to packets and back, for all values.
 
 use millrace_core::Packet;
 use millrace_core::args::Scope;
@@ -13,7 +13,7 @@ use super::table;
 
 const WISHES: Wishes = Wishes { careful: true, extra_length: true, bad: false };
 
-/// The packet that a line makes.
+/// The packet created from a line.
 fn packet(names: &str, line: &str) -> Packet {
     let text = format!("!data {names}\n{line}\n");
     let mut reader = SummaryReader::new(LineFile::of_text("x", text.into_bytes()), 6, true);
@@ -38,7 +38,7 @@ const TCP: &str = "timestamp direction aggregate count ip_src ip_dst ip_tos ip_t
 
 proptest! {
     #[test]
-    fn what_is_read_is_what_is_written(
+    fn lines_are_written_as_they_were_read(
         times in (0..1u32 << 31, 0..1_000_000u32),
         annos in (any::<u8>(), any::<u32>(), 1..u32::MAX),
         ip in any::<([u8; 4], [u8; 4], u8, u8, u16)>(),
@@ -81,7 +81,7 @@ proptest! {
     }
 
     #[test]
-    fn any_line_of_any_field_is_withstood(
+    fn no_line_of_any_field_causes_a_panic(
         name in 0..80usize,
         text in "[ -~]{0,40}",
         more in prop::collection::vec(any::<u8>(), 0..80),
@@ -104,7 +104,7 @@ proptest! {
     }
 
     #[test]
-    fn any_packet_is_withstood(bytes in prop::collection::vec(any::<u8>(), 0..100), at in 0..20isize) {
+    fn no_packet_causes_a_panic(bytes in prop::collection::vec(any::<u8>(), 0..100), at in 0..20isize) {
         for field in table::fields() {
             let mut packet = Packet::from_bytes(&bytes).unwrap();
             if let Some(first) = packet.data_mut().get_mut(at as usize) {

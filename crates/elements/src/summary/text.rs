@@ -1,11 +1,11 @@
-//! Reading the lines of summary dumps.
+//! Parsing the lines of summary dumps.
 
 use std::borrow::Cow;
 
 use millrace_core::args::{self, Scope};
 use millrace_lang::config;
 
-/// White space, as C has it.
+/// C's definition of white space.
 pub(super) fn is_space(byte: u8) -> bool {
     byte == b' ' || (b'\t'..=b'\r').contains(&byte)
 }
@@ -26,8 +26,8 @@ pub(super) fn number(text: &[u8]) -> Option<u64> {
     args::parse(text, &Scope::builtin()).ok()
 }
 
-/// The number that a text starts with, and how many bytes it takes: 0 when there is none. A number
-/// beyond 32 bits is the largest that there is.
+/// The number that a text starts with, and its length in bytes: 0 when there is none. A number beyond 32 bits becomes
+/// the largest one.
 pub(super) fn leading_number(text: &[u8], radix: Option<u32>) -> (u32, usize) {
     let (radix, start) = match (radix, text) {
         (Some(radix), _) => (radix, 0),
@@ -48,8 +48,8 @@ pub(super) fn leading_number(text: &[u8], radix: Option<u32>) -> (u32, usize) {
     if length == 0 { (0, 0) } else { (number, start + length) }
 }
 
-/// The first `count` fields of a line, what unquoted spaces separate; those that are missing are
-/// empty. A space at the start of the line makes the first one empty.
+/// The first `count` fields of a line, separated by unquoted spaces; missing ones are empty. A space at the start of
+/// the line makes the first one empty.
 pub(super) fn fields<'l>(line: &'l [u8], count: usize, mut each: impl FnMut(&'l [u8])) {
     let mut rest = line;
     for _ in 0..count {
@@ -74,7 +74,7 @@ fn field_len(text: &[u8]) -> usize {
     at
 }
 
-/// Where the quoted string ends that starts at `start`.
+/// The end of the quoted string that starts at `start`.
 fn end_of_quoted(text: &[u8], start: usize) -> usize {
     let mut at = start + 1;
     while let Some(&byte) = text.get(at) {
@@ -91,12 +91,12 @@ fn end_of_quoted(text: &[u8], start: usize) -> usize {
     text.len()
 }
 
-/// A text without its quotes, its escapes expanded.
+/// A text without its quotes, with its escapes expanded.
 pub(super) fn unquote(text: &[u8]) -> Vec<u8> {
     config::unquote(&as_text(text))
 }
 
-/// Bytes as text for the quoting rules: bytes that are no UTF-8 become escapes.
+/// Bytes as text for the quoting rules: bytes that are not UTF-8 become escapes.
 fn as_text(bytes: &[u8]) -> Cow<'_, str> {
     match std::str::from_utf8(bytes) {
         Ok(text) => text.into(),
@@ -116,7 +116,7 @@ pub(super) fn words(line: &[u8]) -> Vec<String> {
     config::split_words(&text).into_iter().map(|word| word.text.to_owned()).collect()
 }
 
-/// Whether a line is a command of this name, with something behind.
+/// Whether a line is a command of this name, followed by white space.
 pub(super) fn is_command(line: &[u8], name: &str) -> bool {
     line.strip_prefix(name.as_bytes()).and_then(<[u8]>::first).is_some_and(|&byte| is_space(byte))
 }
@@ -126,7 +126,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn numbers_of_all_kinds() {
+    fn numbers_of_all_kinds_are_parsed() {
         assert_eq!(number(b"0"), Some(0));
         assert_eq!(number(b"4294967296"), Some(1 << 32));
         assert_eq!(number(b"0x1F"), Some(31));

@@ -1,51 +1,45 @@
-//! ToIPFlowDumps - writes a summary dump of each flow
+//! ToIPFlowDumps - writes a summary dump file for each flow
 //!
 //! # Synopsis
 //! `ToIPFlowDumps([FILEPATTERN, keywords OUTPUT_PATTERN, NOTIFIER, ABSOLUTE_TIME, ABSOLUTE_SEQ, BINARY,
 //! GZIP, ALL_TCP_OPT, TCP_OPT, TCP_WINDOW, IP_ID, MINCOUNT])`
 //!
 //! # Description
-//! Writes a line for each packet of TCP and UDP in the manner of ToIPSummaryDump, those of each flow to a
-//! file of its own. Flows are told apart by aggregate annotations, which AggregateIPFlows sets, and their
-//! directions by paint annotations. Packets with the aggregate 0, and those that are neither TCP nor UDP,
-//! are not written. An ICMP error that AggregateIPFlows assigned to a flow becomes a comment.
+//! Writes a line for each TCP and UDP packet in the format of ToIPSummaryDump, with one file per flow. Aggregate
+//! annotations, which AggregateIPFlows sets, identify flows, and paint annotations their directions. Packets with
+//! aggregate 0, and those that are neither TCP nor UDP, are not written. An ICMP error that AggregateIPFlows assigned
+//! to a flow becomes a comment.
 //!
-//! A file names its flow in a line `!flowid`. Its times are counted from a microsecond before the first
-//! packet, which `!firsttime` tells, and its sequence numbers from the first of each direction, which
-//! `!firstseq` tells. The fields are `timestamp direction tcp_flags tcp_seq payload_len tcp_ack` for TCP,
-//! with TCP options behind if there are some and they are wanted, and `timestamp direction payload_len`
-//! for UDP.
+//! A file names its flow in a line `!flowid`. Times are relative to one microsecond before the first packet, recorded
+//! in `!firsttime`; sequence numbers are relative to the first of each direction, recorded in `!firstseq`. The fields
+//! are `timestamp direction tcp_flags tcp_seq payload_len tcp_ack` for TCP, followed by TCP options if requested and
+//! present, and `timestamp direction payload_len` for UDP.
 //!
-//! A flow is written when it ends, or 128 packets are there, and at the end of the program. Flows end a
-//! quarter of a second after NOTIFIER tells that they do.
+//! A flow is written when it ends, when 128 packets have accumulated, and when the program ends. A flow ends a quarter
+//! of a second after NOTIFIER reports its end.
 //!
-//! Files are as Click writes them, down to these: the payload length of UDP includes the IP header; with
-//! text, IP_ID is printed with its bytes exchanged, and the line `!data` does not name TCP_WINDOW; the
-//! flag CWR has no letter.
+//! Files are as Click writes them, including these details: the payload length of UDP includes the IP header; in text,
+//! IP_ID is printed with its bytes swapped, and the line `!data` does not name TCP_WINDOW; the flag CWR has no letter.
 //!
 //! # Arguments
-//! - FILEPATTERN, OUTPUT_PATTERN: the names of files, with escapes for what differs: `%n` is the
-//!   aggregate, `%x` and `%X` the same in hexadecimal, `%.0n` to `%.3n` its bytes and `%.4n`, `%.5n` its
-//!   halves; `%s` and `%d` are the addresses of source and destination, `%.0s` to `%.3s` their bytes;
-//!   `%S` and `%D` are ports, `%p` is the protocol, `T` or `U`, and `%%` a percent sign. A width, as in
-//!   `%6n` or `%06n`, pads with `_` or 0. `-` is standard output. Folders are made as needed. Positional
-//!   or keyword, default `-`.
-//! - NOTIFIER: an AggregateIPFlows element; a flow is written and forgotten when it tells of its end.
-//! - ABSOLUTE_TIME: whether times are not counted from the first packet. Default false.
-//! - ABSOLUTE_SEQ: whether sequence numbers are not counted from the first. Default false.
+//! - FILEPATTERN, OUTPUT_PATTERN: the file names, with escapes for the variable parts: `%n` is the aggregate, `%x` and
+//!   `%X` the same in hexadecimal, `%.0n` to `%.3n` its bytes and `%.4n`, `%.5n` its halves; `%s` and `%d` are the
+//!   source and destination addresses, `%.0s` to `%.3s` their bytes; `%S` and `%D` are ports, `%p` is the protocol, `T`
+//!   or `U`, and `%%` a percent sign. A width, as in `%6n` or `%06n`, pads with `_` or 0. `-` is standard output.
+//!   Directories are created as needed. Positional or keyword, default `-`.
+//! - NOTIFIER: an AggregateIPFlows element; a flow is written and forgotten when that element reports its end.
+//! - ABSOLUTE_TIME: whether times are absolute, not relative to the first packet. Default false.
+//! - ABSOLUTE_SEQ: whether sequence numbers are absolute, not relative to the first. Default false.
 //! - BINARY: whether records are binary. Default false.
-//! - GZIP: whether files are packed by the program `gzip`, which adds `.gz` to their names. Default
-//!   false.
-//! - ALL_TCP_OPT: whether TCP options are told: maximum segment size, window scale, SACK, timestamps.
-//!   Default false.
+//! - GZIP: whether to compress files with the program `gzip`, which adds `.gz` to their names. Default false.
+//! - ALL_TCP_OPT: whether to write TCP options: maximum segment size, window scale, SACK, timestamps. Default false.
 //! - TCP_OPT: the same without timestamps. Default false.
-//! - TCP_WINDOW: whether the window is told, behind the acknowledgement number. Default false.
-//! - IP_ID: whether IP identifications are told, behind the direction. Default false.
-//! - MINCOUNT: flows of fewer packets are not written. Default 0.
+//! - TCP_WINDOW: whether to write the window, after the acknowledgement number. Default false.
+//! - IP_ID: whether to write the IP identification, after the direction. Default false.
+//! - MINCOUNT: flows with fewer packets are not written. Default 0.
 //!
 //! # Ports
-//! One agnostic input, one agnostic output that may be left out. With a pull input and no output it
-//! pulls.
+//! One agnostic input, one optional agnostic output. With a pull input and no output it pulls packets itself.
 //!
 //! # Handlers
 //! - `clear` (write): writes all flows and forgets them.
@@ -87,19 +81,19 @@ pub struct ToIpFlowDumps {
     min_count: u32,
     state: Lock<State>,
     ended: OnceLock<Arc<Ended>>,
-    /// Pulls, where the input is one to pull from.
+    /// Pulls packets, if the input is pull.
     task: Task,
     /// Runs when flows have ended.
     bell: Task,
     timer: Timer,
     upstream: OnceLock<Listening>,
-    /// Its name and class, for what is said at the end.
+    /// Its name and class, for messages at the end.
     declaration: OnceLock<String>,
 }
 
 struct State {
     flows: HashMap<u32, Known, foldhash::fast::FixedState>,
-    /// Packets seen with an aggregate, which tells when a flow was last used, and without.
+    /// The number of packets seen with an aggregate, which dates a flow's last use, and without.
     with_aggregate: u64,
     without_aggregate: u64,
     /// Flows that have ended, and when.
@@ -114,7 +108,7 @@ struct Known {
 
 /// How long a flow that has ended is kept.
 const GRACE: Timestamp = Timestamp::from_nanos(250_000_000);
-/// Flows are written at the end in so many groups, those used last first in each.
+/// At the end, flows are written in this many groups, the most recently used first in each.
 const GROUPS: u32 = 1024;
 
 register!(ToIpFlowDumps, "to_ip_flow_dumps.rs");
@@ -258,7 +252,7 @@ impl ToIpFlowDumps {
         router.chatter(&format!("{declaration}: {message}"));
     }
 
-    /// Notes which flows have ended since the last look.
+    /// Records which flows have ended since the last call.
     fn note_ended(&self, cx: &Context) {
         let Some(ended) = self.ended.get() else { return };
         let ended = ended.take();
@@ -275,7 +269,7 @@ impl ToIpFlowDumps {
         }
     }
 
-    /// Tells of the packets of a batch.
+    /// Adds the packets of a batch to their flows.
     fn tell(&self, router: &Router, batch: &Batch) {
         let mut state = self.state();
         for packet in batch {
@@ -333,7 +327,7 @@ impl ToIpFlowDumps {
     }
 }
 
-/// Packs files in the background.
+/// Compresses files in the background.
 #[derive(Default)]
 struct Gzip {
     waiting: Vec<String>,
@@ -341,11 +335,11 @@ struct Gzip {
 }
 
 impl Gzip {
-    /// As many files go to one process, or more when it was busy.
+    /// The number of files for one process; more when it was busy.
     const GROUP: usize = 10;
 
     fn add(&mut self, name: String) -> Result<(), String> {
-        // A name is not to be taken for an option.
+        // Keeps a name from being taken for an option.
         self.waiting.push(if name.starts_with('-') { format!("./{name}") } else { name });
         if self.waiting.len() < Self::GROUP {
             return Ok(());
@@ -362,7 +356,7 @@ impl Gzip {
     }
 
     fn start(&mut self) -> Result<(), String> {
-        // No command line is longer than this many names would make it.
+        // This many names fit into a command line.
         const MOST: usize = 1000;
         let rest = self.waiting.split_off(self.waiting.len().min(MOST));
         let names = std::mem::replace(&mut self.waiting, rest);
@@ -380,7 +374,7 @@ impl Gzip {
         Ok(())
     }
 
-    /// Packs all files.
+    /// Compresses all remaining files.
     fn finish(&mut self) -> Result<(), String> {
         self.wait()?;
         while !self.waiting.is_empty() {
@@ -401,7 +395,7 @@ mod tests {
 
     use super::*;
 
-    /// A packet of TCP: aggregate, direction, sequence and acknowledgement number, flags, payload.
+    /// A TCP packet: aggregate, direction, sequence and acknowledgement number, flags, payload.
     type Told = (u32, u8, u32, u32, u8, u16);
 
     fn packet(index: usize, &(aggregate, direction, seq, ack, flags, payload): &Told) -> Packet {
@@ -422,7 +416,7 @@ mod tests {
         packet
     }
 
-    /// What the files should be: packets grouped by aggregate, numbers counted from each group's first.
+    /// The expected files: packets grouped by aggregate, with numbers relative to each group's first.
     fn expected(told: &[Told]) -> BTreeMap<u32, String> {
         let mut groups: BTreeMap<u32, Vec<(usize, &Told)>> = BTreeMap::new();
         for (index, one) in told.iter().enumerate() {
@@ -445,7 +439,7 @@ mod tests {
              !data timestamp direction tcp_flags tcp_seq payload_len tcp_ack tcp_ntopt\n"
         );
         for (mark, direction) in [('>', 0), ('<', 1)] {
-            // The start of the file is written with the first 128 packets.
+            // The header of the file is written with the first 128 packets.
             if let Some(first) = first(direction, 128).filter(|&first| first != 0) {
                 writeln!(text, "!firstseq {mark} {first}").unwrap();
             }
@@ -477,7 +471,7 @@ mod tests {
     proptest! {
         #![proptest_config(ProptestConfig::with_cases(32))]
         #[test]
-        fn files_are_what_grouping_says(
+        fn files_hold_packets_grouped_by_flow(
             told in prop::collection::vec(
                 (0..4u32, 0..2u8, any::<u32>(), any::<u32>(), any::<u8>(), 0..1000u16),
                 0..600,

@@ -1,27 +1,26 @@
-//! ToIPSummaryDump - writes what packets contain, a line each
+//! ToIPSummaryDump - writes selected packet fields to a text file, one line per packet
 //!
 //! # Synopsis
 //! `ToIPSummaryDump(FILENAME [, keywords FIELDS, HEADER, VERBOSE, BANNER, BINARY, MULTIPACKET,
 //! BAD_PACKETS, CAREFUL_TRUNC, EXTRA_LENGTH])`
 //!
 //! # Description
-//! Writes a line for each packet to a file, with the fields that FIELDS names. A field that a packet
-//! does not have, such as the port of an ICMP message, is written as `-`. `-` as the file is standard
-//! output. FromIPSummaryDump makes packets of such lines.
+//! Writes a line for each packet to a file, with the fields that FIELDS names. A field that a packet does not have,
+//! such as the port of an ICMP message, is written as `-`. File name `-` is standard output. FromIPSummaryDump creates
+//! packets from such lines.
 //!
-//! Packets leave by the output, if there is one. With a pull input and no output it pulls them. Like
-//! Click's, it takes the lengths of packets with an IP header from that header from then on: their
-//! extra length annotations become 0.
+//! Packets leave by the output, if it is connected. With a pull input it pulls packets itself. As in Click, the lengths
+//! of packets with an IP header come from that header from then on, and their extra length annotations become 0.
 //!
 //! The fields:
 //!
-//! | name | what it is, and how it looks |
+//! | name | meaning and format |
 //! |---|---|
 //! | `timestamp`, `ntimestamp` | timestamp annotation, `996033261.451094` |
 //! | `ts_sec`, `ts_usec` | its seconds, and its microseconds |
-//! | `ts_usec1` | all of it in microseconds, a number of 64 bits; as Click prints it, its halves are exchanged |
+//! | `ts_usec1` | the whole timestamp in microseconds, a 64-bit number; as in Click, its halves are swapped |
 //! | `first_timestamp`, `first_ntimestamp` | first timestamp annotation |
-//! | `count` | packets: 1 and the extra packets annotation |
+//! | `count` | number of packets: 1 plus the extra packets annotation |
 //! | `link`, `paint` | paint annotation |
 //! | `direction` | the same, but `>` for 0 and `<` for 1 |
 //! | `aggregate` | aggregate annotation |
@@ -30,62 +29,61 @@
 //! | `eth_type` | Ethernet type, `0800` |
 //! | `ip_src`, `ip_dst` | IP addresses |
 //! | `ip_len`, `ip_hl` | length of the datagram and of its header |
-//! | `ip_capture_len` | bytes of the datagram that are there |
+//! | `ip_capture_len` | bytes of the datagram that are present |
 //! | `ip_proto` | protocol: `T` for TCP, `U` for UDP, `I` for ICMP, or its number |
 //! | `ip_tos`, `ip_dscp`, `ip_ttl`, `ip_id`, `ip_sum` | numbers |
 //! | `ip_ecn` | `no`, `ect1`, `ect2` or `ce` |
-//! | `ip_frag` | `F` first fragment, `f` later one, `!` not to be fragmented, `.` none of these |
+//! | `ip_frag` | `F` first fragment, `f` later one, `!` do not fragment, `.` none of these |
 //! | `ip_fragoff` | fragment offset in bytes, with `+` for more fragments and `!` for do not fragment |
 //! | `ip_opt` | IP options, see below |
 //! | `sport`, `dport` | ports of TCP, UDP, DCCP and UDP-Lite |
 //! | `tcp_seq`, `tcp_ack`, `tcp_off`, `tcp_window`, `tcp_urp` | numbers; `tcp_off` in bytes |
 //! | `tcp_flags` | `F` FIN, `S` SYN, `R` RST, `P` PSH, `A` ACK, `U` URG, `E` ECE, `C` CWR, `N` NS; `.` none |
-//! | `tcp_opt` | TCP options; `tcp_ntopt` without timestamps, `tcp_sack` those of SACK |
-//! | `udp_len` | length of the UDP header and what follows |
+//! | `tcp_opt` | TCP options; `tcp_ntopt` without timestamps, `tcp_sack` only those of SACK |
+//! | `udp_len` | length of the UDP header and its payload |
 //! | `icmp_type`, `icmp_code` | numbers |
-//! | `icmp_type_name`, `icmp_code_name` | their names, where they have some |
+//! | `icmp_type_name`, `icmp_code_name` | their names, or numbers if they have none |
 //! | `icmp_flowid`, `icmp_seq` | identifier and sequence number |
 //! | `icmp_nextmtu` | the MTU in "fragmentation needed" |
-//! | `payload` | what the transport header carries, quoted |
-//! | `payload_len` | its length, by the IP header |
+//! | `payload` | payload of the transport header, quoted |
+//! | `payload_len` | its length, according to the IP header |
 //! | `payload_md5`, `payload_md5_hex` | its MD5 digest, in 22 letters or 32 hexadecimal digits |
 //!
-//! Names may lack `ip_` and have spaces for underscores (quote them then). Synonyms are `ts`,
-//! `utimestamp`, `sec`, `usec`, `usec1`, `first_ts`, `first_utimestamp`, `pkt_count`, `packet_count`,
-//! `agg`, `wire_length`, `ether_src`, `ether_dst`, `ether_type`, `length`, `ip_p`, `tcp_seqno`,
-//! `tcp_ackno`, `tcp_win` and `payload_length`.
+//! Names may omit `ip_` and have spaces instead of underscores (then quote them). Synonyms are `ts`, `utimestamp`,
+//! `sec`, `usec`, `usec1`, `first_ts`, `first_utimestamp`, `pkt_count`, `packet_count`, `agg`, `wire_length`,
+//! `ether_src`, `ether_dst`, `ether_type`, `length`, `ip_p`, `tcp_seqno`, `tcp_ackno`, `tcp_win` and `payload_length`.
 //!
-//! Options stand one after the other with semicolons between; padding is not shown, `.` is no option and
-//! `?` a malformed list. Of TCP: `mss1400`, `wscale10`, `sackok`, `sack95-98` (each block by itself),
-//! `ts669063908:38382731`. Of IP: `rr{10.0.0.1,20.0.0.2}+5` (a recorded route with room for five more),
-//! `ssrr{1.0.0.1^1.0.0.3}` and `lsrr` (with the pointer), `ts{1,!45}+2++3` (timestamps, `!` marking one
-//! that is no time of day, with room for two more and an overflow of 3), `ts.ip{1.0.0.1=1}` and
-//! `ts.preip{1.0.0.1=1^1.0.0.2}`. Any other is its number and data: `98`, `99=0:5:10`.
+//! Options are separated by semicolons; padding is not shown, `.` means no options and `?` a malformed list. TCP:
+//! `mss1400`, `wscale10`, `sackok`, `sack95-98` (one for each block), `ts669063908:38382731`. IP:
+//! `rr{10.0.0.1,20.0.0.2}+5` (a recorded route with room for five more), `ssrr{1.0.0.1^1.0.0.3}` and `lsrr` (with the
+//! pointer), `ts{1,!45}+2++3` (timestamps, `!` marking one that is not a time of day, with room for two more and an
+//! overflow of 3), `ts.ip{1.0.0.1=1}` and `ts.preip{1.0.0.1=1^1.0.0.2}`. Any other option is shown as its number and
+//! data: `98`, `99=0:5:10`.
 //!
 //! # Arguments
-//! - FILENAME: the file; one that is there is replaced. Positional, mandatory.
-//! - FIELDS, CONTENTS, DATA: names of fields with spaces between. Default `timestamp ip_src`.
-//! - HEADER: whether the file begins with lines that describe it: `!IPSummaryDump 1.3` and `!data` with
-//!   the names of the fields. Default true.
-//! - VERBOSE: whether lines with the host's name and the time are among them. Default false.
+//! - FILENAME: the file; an existing one is replaced. Positional, mandatory.
+//! - FIELDS, CONTENTS, DATA: names of fields, separated by spaces. Default `timestamp ip_src`.
+//! - HEADER: whether the file begins with lines that describe it: `!IPSummaryDump 1.3` and `!data` with the names of
+//!   the fields. Default true.
+//! - VERBOSE: whether these include lines with the host's name and the time. Default false.
 //! - BANNER: text of a line `!creator`. Default none.
-//! - BINARY: whether records are binary. Each begins with its length in four bytes, in network order, the
-//!   highest bit of which says that a line of text follows; then the fields, in the sizes that Click's
-//!   manual gives. Default false.
-//! - MULTIPACKET: whether a packet that stands for several, by its extra packets annotation, is written
-//!   as so many lines. Default false.
-//! - BAD_PACKETS: whether a line `!bad` says what is wrong with a packet, before its own line. Default
-//!   false.
-//! - CAREFUL_TRUNC: whether a packet that is shorter, extra length included, than its IP header says is
-//!   bad. Default true.
+//! - BINARY: whether records are binary. Each begins with its length in four bytes, in network order, with the highest
+//!   bit set for a line of text; the fields follow, in the sizes that Click's manual gives. Default false.
+//! - MULTIPACKET: whether to write several lines for a packet that stands for several, by its extra packets annotation.
+//!   Default false.
+//! - BAD_PACKETS: whether to write a line `!bad` that describes what is wrong with a packet, before its own line.
+//!   Default false.
+//! - CAREFUL_TRUNC: whether a packet is bad if it is shorter, extra length included, than its IP header states. Default
+//!   true.
 //! - EXTRA_LENGTH: whether extra length annotations count. Default true.
 //!
 //! # Ports
-//! One agnostic input, one push output that may be left out.
+//! One agnostic input, one optional push output.
 //!
 //! # Handlers
-//! - `flush` (write): writes out what is kept in memory.
-//! - `scheduled`, `home_thread` (read, write): its task, and the thread that runs it; with a pull input.
+//! - `flush` (write): writes buffered data to the file.
+//! - `scheduled`, `home_thread` (read, write): with a pull input, whether its task is scheduled, and the thread that
+//!   runs it.
 //!
 //! # Drops
 //! None: without an output, packets end here.
@@ -124,13 +122,13 @@ pub struct ToIpSummaryDump {
     verbose: bool,
     banner: String,
     multipacket: bool,
-    /// Behind a lock because several threads may write.
+    /// Locked, because several threads may write.
     output: Lock<Output>,
     task: Task,
     upstream: OnceLock<Listening>,
 }
 
-/// Where the lines go.
+/// The destination of the lines.
 enum Output {
     Closed,
     File(BufWriter<File>),
@@ -159,7 +157,7 @@ impl Element for ToIpSummaryDump {
         let extra_length = args.keyword("EXTRA_LENGTH", true);
         let binary = args.keyword("BINARY", false);
         let wishes = Wishes { careful, extra_length, bad };
-        // Mistakes in other arguments are all that Click speaks of.
+        // As in Click, errors in other arguments suppress errors in the fields.
         args.complete()?;
         let recorder = Recorder::configure(args, &fields.0, wishes, binary);
         args.complete()?;
@@ -260,7 +258,7 @@ impl ToIpSummaryDump {
                 self.recorder.write(packet, &mut lines);
             }
         }
-        // As Click does, goes on when the disk is full.
+        // As in Click, continues when the disk is full.
         let _ = self.output().write(&lines);
     }
 

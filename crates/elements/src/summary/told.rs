@@ -1,4 +1,4 @@
-//! A packet of which a line of text tells.
+//! A packet described by one line of text.
 
 use std::net::Ipv4Addr;
 
@@ -6,15 +6,15 @@ use millrace_core::checksum::{Sum, checksum};
 use millrace_core::headers::{Header, Ipv4Header, protocol};
 use millrace_core::{Packet, Timestamp};
 
-/// Bytes of its IP header.
+/// The length of the IP header.
 pub(super) const IP_LEN: usize = Ipv4Header::LEN;
 
-/// A packet as a line tells of it.
+/// A packet as a line describes it.
 pub(super) struct Told {
     pub(super) timestamp: Timestamp,
-    /// Its headers.
+    /// The headers.
     pub(super) bytes: Vec<u8>,
-    /// The length of what follows them, if it is told.
+    /// The length of the payload, if the line gives it.
     pub(super) payload_len: Option<u32>,
 }
 

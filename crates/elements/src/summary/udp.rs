@@ -1,4 +1,4 @@
-//! The field of the UDP header that is not a port.
+//! The UDP header's length field.
 
 use millrace_core::headers::protocol;
 

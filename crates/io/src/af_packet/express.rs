@@ -1,19 +1,19 @@
-//! A way for packets that come alone, beside a ring.
+//! The express socket, which delivers lone packets next to a ring.
 //!
-//! A ring hands packets over by the block: at once when many come, up to a millisecond late when one comes
-//! alone. A plain socket hands each over at once, for many times the work. So while few packets come
-//! ([`Pace`]), there is a plain socket, too: the express socket. Each packet comes by both then, and whichever
-//! copy is seen first is handed on ([`Expected`]). While many come the ring is alone, and costs what it
-//! costs.
+//! A ring delivers packets by the block: at once when many arrive, up to a millisecond late when one arrives
+//! alone. A plain socket delivers each packet at once, for many times the work. So while few packets arrive
+//! ([`Pace`]), there is also a plain socket, the express socket. Each packet then arrives on both, and the
+//! copy that is seen first is passed on ([`Expected`]). While many arrive there is only the ring, at its
+//! usual cost.
 //!
 //! # Order
-//! The kernel deals with the packets of a flow one after the other, so each way has them in order. The
-//! express socket is read some time after it was opened, when the ring has been read to its end: from then
-//! on whatever is in the ring only has been handed on. What comes while it is being closed, or finds no
-//! room in it, comes by the ring.
+//! The kernel handles the packets of a flow one after the other, so each of the two delivers them in order.
+//! The express socket is read only some time after it was opened, when the ring has been read to its end:
+//! from then on, all packets that are only in the ring have been passed on. Packets that arrive while the
+//! express socket is being closed, or find no room in it, are taken from the ring.
 //!
-//! To have the kernel put each packet into one of the two sockets (PACKET_FANOUT with a program that we switch)
-//! costs it 100 ns a packet of some 1,600 in all, while many come, too.
+//! The kernel could put each packet into only one of the two sockets (PACKET_FANOUT with a program that we
+//! switch), but that costs it 100 ns per packet of about 1,600 in all, also while many arrive.
 
 use std::collections::VecDeque;
 use std::time::{Duration, Instant};
@@ -26,43 +26,43 @@ use super::socket::PacketSocket;
 pub(super) struct Express {
     pub(super) inbox: Inbox,
     way: Way,
-    /// Frames that have been handed on, and whose copy is yet to come by the ring.
+    /// Frames that have been passed on, and whose copy is still to come through the ring.
     by_ring: Expected,
-    /// The same, by the express socket.
+    /// The same, through the express socket.
     by_messages: Expected,
     pace: Pace,
 }
 
-/// What there is of an express socket.
+/// The state of an express socket.
 enum Way {
     Closed,
-    /// The ring may have packets that came before it was opened.
+    /// The ring may have packets that arrived before it was opened.
     Opened(PacketSocket, Instant),
     Open(PacketSocket),
     /// It cannot be opened.
     Refused,
 }
 
-/// What has to be done about the express socket.
+/// What to do about the express socket.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Step {
     Nothing,
-    /// Few packets come: open it.
+    /// Few packets arrive: open it.
     Open,
     /// It may be read, and slept on.
     Use,
-    /// Many packets come: close it.
+    /// Many packets arrive: close it.
     Close,
     /// Nothing before the next interval.
     Wait,
 }
 
-/// So many packets before the express socket may be read are many.
+/// The maximum number of packets before the express socket may be read.
 const MOST_EXPECTED: usize = 512;
-/// How long the express socket is open before it is read: by then the ring's block is handed over, unless the
-/// kernel is late.
+/// How long the express socket is open before it is read: by then the kernel has handed over the ring's
+/// block, unless it is late.
 pub(super) const SETTLED: Duration = Duration::from_millis(20);
-/// How long a copy is waited for that should have come: none has been that late whose twin came.
+/// How long to wait for a missing copy: no copy that arrived has ever been this late.
 const LATE: Duration = Duration::from_secs(1);
 
 impl Express {
@@ -76,12 +76,12 @@ impl Express {
         }
     }
 
-    /// Begins with a socket, or without if it could not be opened.
+    /// Begins with a socket, or without one if it could not be opened.
     pub(super) fn begin(&mut self, socket: Option<PacketSocket>) {
         self.way = socket.map_or(Way::Refused, |socket| Way::Opened(socket, Instant::now()));
     }
 
-    /// Closes the socket. The kernel takes some milliseconds for that, which nobody waits for.
+    /// Closes the socket. The kernel needs some milliseconds for that; nothing waits for it.
     pub(super) fn close(&mut self, ring: &RxRing) {
         self.by_messages = Expected::default();
         self.pace.begin(ring.taken(), Instant::now());
@@ -94,7 +94,7 @@ impl Express {
         }
     }
 
-    /// Where messages come from, while they may be read.
+    /// The source of messages, while they may be read.
     pub(super) fn messages(&mut self) -> Option<(&PacketSocket, &mut Inbox, Copies<'_>)> {
         let Way::Open(socket) = &self.way else { return None };
         let copies = Copies { seen: &mut self.by_messages, unseen: Some(&mut self.by_ring) };
@@ -109,13 +109,13 @@ impl Express {
         }
     }
 
-    /// Whether frames have been handed on whose copies are yet to come by the ring.
+    /// Whether frames have been passed on whose copies are still to come through the ring.
     #[cfg(test)]
     pub(super) fn expects_by_ring(&self) -> bool {
         !self.by_ring.is_empty()
     }
 
-    /// For frames of the ring; None while they have no copies.
+    /// For frames of the ring; `None` while they have no copies.
     pub(super) fn copies(&mut self) -> Option<Copies<'_>> {
         let is_alone = matches!(self.way, Way::Closed | Way::Refused);
         if is_alone && self.by_ring.is_empty() {
@@ -125,7 +125,7 @@ impl Express {
         Some(Copies { seen: &mut self.by_ring, unseen })
     }
 
-    /// Messages have been read, to the end or not. What is to be done now.
+    /// Called after messages have been read, to the end or not. Returns what to do now.
     pub(super) fn came(&mut self, load: Load, is_end: bool) -> Step {
         if load.frames == 0 && self.by_messages.is_empty() {
             return Step::Nothing;
@@ -137,7 +137,7 @@ impl Express {
         if self.pace.is_high(load, now) { Step::Close } else { Step::Nothing }
     }
 
-    /// What is to be done when a block of the ring has been read or there was none.
+    /// What to do when a block of the ring has been read or there was none.
     pub(super) fn consider(&mut self, socket: &PacketSocket, ring: &mut RxRing) -> Step {
         if matches!(self.way, Way::Open(_) | Way::Refused) && self.by_ring.is_empty() {
             return Step::Nothing;
@@ -168,7 +168,7 @@ impl Express {
     }
 }
 
-/// Whether everything has been read that the kernel has put into a ring, its open block included.
+/// Whether everything that the kernel has put into a ring has been read, including its open block.
 fn has_all(socket: &PacketSocket, ring: &mut RxRing) -> bool {
     // Where it does not tell, it has been time enough. A frame whose offload it has no words for it does not
     // count, but leaves its place in the block.
@@ -176,15 +176,15 @@ fn has_all(socket: &PacketSocket, ring: &mut RxRing) -> bool {
     ring.is_empty() && received <= ring.taken().frames
 }
 
-/// Which frames of one way have been seen on the other one.
+/// Which frames of one source have been seen on the other one.
 pub(super) struct Copies<'a> {
     seen: &'a mut Expected,
-    /// Where to note those that have not; None where they have no copies.
+    /// Where to record those that have not; `None` if they have no copies.
     unseen: Option<&'a mut Expected>,
 }
 
 impl Copies<'_> {
-    /// Whether this frame has been handed on, by its copy.
+    /// Whether this frame has been passed on, as its copy.
     pub(super) fn has_seen(&mut self, id: Id) -> bool {
         if self.seen.take(id) {
             return true;
@@ -196,8 +196,8 @@ impl Copies<'_> {
     }
 }
 
-/// What tells a frame from those of other flows: its length, and a hash of its first bytes. Frames of one flow may
-/// have the same, for they come in the same order on both ways.
+/// Identifies a frame among those of other flows: its length, and a hash of its first bytes. Frames of one
+/// flow may be equal, because they arrive in the same order from both sources.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) struct Id(u64);
 
@@ -217,7 +217,7 @@ impl Id {
     }
 }
 
-/// Frames whose copy is yet to come, in the order in which it will, and since when.
+/// Frames whose copy is still to come, in the expected order, with the time since when.
 #[derive(Default)]
 struct Expected(VecDeque<(Id, Instant)>);
 
@@ -226,14 +226,14 @@ impl Expected {
         self.0.push_back((id, now));
     }
 
-    /// Whether a frame is such a copy. It is no more expected then.
+    /// Whether a frame is such a copy. It is then removed.
     fn take(&mut self, id: Id) -> bool {
         // On several cores the kernel may mix flows in different ways.
         let place = self.0.iter().position(|(expected, _)| *expected == id);
         place.and_then(|place| self.0.remove(place)).is_some()
     }
 
-    /// Forgets those that are late: all that there were have been seen.
+    /// Forgets those that are late: all copies that exist have been seen.
     fn forget(&mut self, now: Instant) {
         while self.is_late(now) {
             self.0.pop_front();
@@ -254,22 +254,23 @@ impl Expected {
     }
 }
 
-/// How many frames come, lately.
+/// The recent rate of frames.
 #[derive(Debug)]
 struct Pace {
     /// Since when.
     since: Instant,
-    /// While there is an express socket: what has come by it since then. Else: what had come by the ring before.
+    /// While there is an express socket: what it has delivered since then. Otherwise: what the ring had
+    /// delivered before.
     load: Load,
 }
 
-/// So many within a millisecond are many: to receive 32,000 a second a second time, by messages, takes a twentieth
-/// of a core.
+/// This many within a millisecond count as many: to receive 32,000 a second twice, through messages, costs a
+/// twentieth of a core.
 const MANY: Load = Load { frames: 32, bytes: 128 << 10 };
-/// So many in a millisecond are few again.
+/// This many per millisecond count as few again.
 const FEW: Load = Load { frames: 8, bytes: 32 << 10 };
 const MILLISECOND: Duration = Duration::from_millis(1);
-/// How long few must have come before there is an express socket.
+/// How long few frames must have arrived before there is an express socket.
 pub(super) const INTERVAL: Duration = Duration::from_millis(20);
 
 impl Pace {
@@ -281,7 +282,7 @@ impl Pace {
         *self = Self { since: now, load: before };
     }
 
-    /// Frames have come by the express socket: whether they are many by now.
+    /// Counts frames that arrived through the express socket; returns whether they are many by now.
     fn is_high(&mut self, more: Load, now: Instant) -> bool {
         if now.saturating_duration_since(self.since) > MILLISECOND {
             self.begin(Load::default(), now);
@@ -291,8 +292,8 @@ impl Pace {
         self.load.frames >= MANY.frames || self.load.bytes >= MANY.bytes
     }
 
-    /// So many frames have come by the ring altogether: whether they are few lately. None before an interval
-    /// has passed.
+    /// Given the total of frames that arrived through the ring, returns whether they are few lately; `None`
+    /// before an interval has passed.
     fn is_low(&mut self, total: Load, now: Instant) -> Option<bool> {
         let passed = now.saturating_duration_since(self.since);
         if passed < INTERVAL {

@@ -1,4 +1,4 @@
-//! From what the kernel tells of a received frame to finished packets.
+//! Makes finished packets from a received frame and the kernel's information about it.
 
 use millrace_core::{Packet, PacketType, Timestamp};
 
@@ -7,33 +7,33 @@ use crate::offload::{self, Finished, Finisher, Offload};
 use crate::options::RxOptions;
 use crate::vlan::{ADDRESSES, TAG};
 
-/// What is known of a received frame.
+/// The information about a received frame.
 #[derive(Clone, Copy, Debug, Default)]
 pub(super) struct Arrival {
-    /// Bytes of the frame that are here, those beyond the buffers included.
+    /// Bytes of the frame that were received, including those beyond the buffers.
     pub(super) length: usize,
-    /// Bytes that the filter in the kernel has cut off behind them.
+    /// Bytes that the filter in the kernel has cut off after them.
     pub(super) missing: usize,
     /// The header of virtio-net.
     pub(super) header: [u8; offload::HEADER],
     /// `PACKET_HOST`, `PACKET_BROADCAST`, ...
     pub(super) packet_type: u8,
-    /// The protocol and the control information of a VLAN tag that the kernel took out.
+    /// The protocol and the control information of a VLAN tag that the kernel removed.
     pub(super) vlan: Option<(u16, u16)>,
     /// When it arrived.
     pub(super) timestamp: Option<Timestamp>,
 }
 
-/// What is wanted of frames, and how packets are made of them.
+/// The options for frames, and how to make packets from them.
 pub(super) struct Intake {
     finisher: Finisher,
     outbound: bool,
     timestamp: bool,
-    /// The filter, for frames that the kernel could not judge.
+    /// The filter, for frames on which the kernel could not decide.
     filter: Vec<bpf::Instruction>,
 }
 
-/// Bytes that a packet has room for at least: any frame of the usual MTU.
+/// The minimum room of a packet in bytes: any frame of the usual MTU fits.
 const BUFFER: usize = 2048;
 
 impl Intake {
@@ -52,8 +52,8 @@ impl Intake {
         Packet::stale(self.finisher.headroom + TAG, 0, BUFFER)
     }
 
-    /// Makes finished packets of a frame whose first bytes are in `packet`'s buffer and the others
-    /// in `overflow`.
+    /// Makes finished packets from a frame whose first bytes are in `packet`'s buffer and the others in
+    /// `overflow`.
     #[inline]
     pub(super) fn unfold(
         &self,
@@ -99,7 +99,7 @@ impl Intake {
         })
     }
 
-    /// The time of a packet that came without one.
+    /// The time for a packet that arrived without one.
     fn now(&self) -> Timestamp {
         if self.timestamp { Timestamp::now() } else { Timestamp::ZERO }
     }
@@ -116,8 +116,7 @@ fn packet_type(kind: u8) -> PacketType {
     }
 }
 
-/// The protocol and control information of a VLAN tag, as far as the status of a frame vouches for
-/// them.
+/// The protocol and control information of a VLAN tag, as far as the status of a frame declares them valid.
 pub(super) fn vlan_of(status: u32, [protocol, control]: [u16; 2]) -> Option<(u16, u16)> {
     const IEEE_802_1Q: u16 = 0x8100;
     if status & libc::TP_STATUS_VLAN_VALID == 0 {
@@ -127,7 +126,7 @@ pub(super) fn vlan_of(status: u32, [protocol, control]: [u16; 2]) -> Option<(u16
     Some((if named { protocol } else { IEEE_802_1Q }, control))
 }
 
-/// Puts a VLAN tag back where it was. False, and nothing changed, when the frame is too short.
+/// Restores a VLAN tag. Returns false, and changes nothing, when the frame is too short.
 fn insert_tag(packet: &mut Packet, (protocol, control): (u16, u16)) -> bool {
     if packet.len() < ADDRESSES {
         return false;

@@ -1,4 +1,5 @@
-//! What the kernel knows of the machine's interfaces, in the network namespace of the calling thread.
+//! Information from the kernel about the machine's interfaces, in the network namespace of the calling
+//! thread.
 
 use std::fs::read_to_string;
 use std::io;
@@ -21,16 +22,16 @@ pub(super) struct Interface {
 /// Bytes of an Ethernet header.
 pub(super) const ETHERNET_HEADER: usize = 14;
 
-/// What the packets of an interface start with.
+/// The link-layer header of an interface's packets.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum LinkLayer {
     Ethernet,
-    /// Something else, by its `ARPHRD_` number.
+    /// Another one, by its `ARPHRD_` number.
     Other(u16),
 }
 
 impl Interface {
-    /// The interface of this name.
+    /// The interface with this name.
     pub(super) fn find(name: &str) -> io::Result<Self> {
         let flags = SocketFlags::CLOEXEC;
         let any = rustix::net::socket_with(AddressFamily::INET, SocketType::DGRAM, flags, None)?;
@@ -39,7 +40,7 @@ impl Interface {
         Ok(Self { name: name.to_owned(), index })
     }
 
-    /// The interface of this name, if its packets have Ethernet headers.
+    /// The interface with this name, if its packets have Ethernet headers.
     pub(super) fn usable(device: &str) -> Result<Self, DeviceError> {
         let interface = Self::find(device).map_err(|source| match source.raw_os_error() {
             Some(libc::ENODEV | libc::ENXIO) => DeviceError::Unknown(device.to_owned()),
@@ -57,7 +58,7 @@ impl Interface {
         }
     }
 
-    /// What its packets start with.
+    /// The link-layer header of its packets.
     fn link_layer(&self) -> io::Result<LinkLayer> {
         let [low, high, ..] = ask_interface(&self.name, libc::SIOCGIFHWADDR)?;
         Ok(match u16::from_ne_bytes([low, high]) {
@@ -89,7 +90,7 @@ impl Interface {
         Some(Ipv4Prefix::with_mask(ask(libc::SIOCGIFADDR)?, ask(libc::SIOCGIFNETMASK)?))
     }
 
-    /// The longest packet without its Ethernet header, in bytes.
+    /// The maximum packet length without the Ethernet header, in bytes.
     pub(super) fn mtu(&self) -> Option<usize> {
         let answer = ask_interface(&self.name, libc::SIOCGIFMTU).ok()?;
         usize::try_from(i32::from_ne_bytes(*answer.first_chunk()?)).ok()
@@ -116,7 +117,7 @@ impl DeviceAddresses for Interfaces {
         Interface::find(device).ok()?.ipv4()
     }
 
-    /// The first address that is good beyond the link, or else the first.
+    /// The first address with more than link scope, or else the first one.
     fn ipv6(&self, device: &str) -> Option<Ipv6Prefix> {
         let table = read_to_string("/proc/thread-self/net/if_inet6").ok()?;
         ipv6_of(&table, device)
@@ -128,7 +129,7 @@ impl DeviceAddresses for Interfaces {
     }
 }
 
-/// Looks in the text of `/proc/net/if_inet6`: address, index, prefix length, scope, flags, name.
+/// Searches the text of `/proc/net/if_inet6`: address, index, prefix length, scope, flags, name.
 fn ipv6_of(table: &str, device: &str) -> Option<Ipv6Prefix> {
     let address = |line: &str| {
         let mut words = line.split_ascii_whitespace();
@@ -142,8 +143,8 @@ fn ipv6_of(table: &str, device: &str) -> Option<Ipv6Prefix> {
     addresses.first().copied()
 }
 
-/// Looks in the text of `/proc/net/route` for the default route: interface, destination, gateway,
-/// flags, three more, mask; addresses in the machine's byte order.
+/// Searches the text of `/proc/net/route` for the default route: interface, destination, gateway, flags,
+/// three more fields, mask; addresses are in the machine's byte order.
 fn gateway_of(table: &str, device: &str) -> Option<Ipv4Addr> {
     const GATEWAY: u32 = 2;
     table.lines().find_map(|line| {

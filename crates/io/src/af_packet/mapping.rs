@@ -10,7 +10,7 @@ use std::sync::atomic::AtomicU32;
 
 use rustix::mm::{MapFlags, ProtFlags, mmap, munmap};
 
-/// The ring of a packet socket, as long as this lives.
+/// The ring of a packet socket, mapped until this is dropped.
 #[derive(Debug)]
 pub(super) struct Mapping {
     base: NonNull<u8>,
@@ -22,7 +22,7 @@ pub(super) struct Mapping {
 unsafe impl Send for Mapping {}
 
 impl Mapping {
-    /// Maps the ring of a socket that has been given one of `length` bytes.
+    /// Maps the ring of a socket, which has `length` bytes.
     pub(super) fn new(socket: impl AsFd, length: usize) -> io::Result<Self> {
         let access = ProtFlags::READ | ProtFlags::WRITE;
         // Present pages spare the first packets a fault each.
@@ -33,7 +33,7 @@ impl Mapping {
         Ok(Self { base, length })
     }
 
-    /// The status word at an offset, by which one side hands bytes to the other.
+    /// The status word at an offset, with which one side hands bytes to the other.
     pub(super) fn word(&self, at: usize) -> Option<&AtomicU32> {
         if !at.is_multiple_of(4) || at.checked_add(4)? > self.length {
             return None;
@@ -45,7 +45,7 @@ impl Mapping {
     /// Bytes to read.
     ///
     /// # Safety
-    /// A status word says that the bytes are ours, and says so until the slice is gone.
+    /// A status word gives us the bytes, and does so until the slice is gone.
     pub(super) unsafe fn bytes(&self, range: Range<usize>) -> Option<&[u8]> {
         if range.start > range.end || range.end > self.length {
             return None;
@@ -59,7 +59,7 @@ impl Mapping {
     /// Bytes to write.
     ///
     /// # Safety
-    /// A status word says that the bytes are ours, and says so until the slice is gone.
+    /// A status word gives us the bytes, and does so until the slice is gone.
     pub(super) unsafe fn bytes_mut(&mut self, range: Range<usize>) -> Option<&mut [u8]> {
         if range.start > range.end || range.end > self.length {
             return None;

@@ -14,12 +14,12 @@ use super::socket::{PacketSocket, check};
 use crate::offload;
 use crate::offload::merge;
 
-/// Messages received with one call.
+/// The maximum number of messages received with one call.
 pub(super) const MESSAGES: usize = 32;
-/// Bytes of a message that may lie behind its packet buffer.
+/// Bytes of a message that do not fit in its packet buffer, at most.
 const OVERFLOW: usize = 1 << 16;
 
-/// Where one call of [`PacketSocket::receive`] puts all but the packets' first bytes.
+/// Where one call of [`PacketSocket::receive`] puts everything except the packets' first bytes.
 pub(super) struct Inbox {
     headers: Vec<[u8; offload::HEADER]>,
     addresses: Vec<libc::sockaddr_ll>,
@@ -47,15 +47,15 @@ impl Inbox {
         }
     }
 
-    /// What was received, and the bytes of each packet that did not fit its buffer.
+    /// The received messages, and the bytes of each packet that did not fit in its buffer.
     pub(super) fn arrivals(&self) -> impl Iterator<Item = (&Arrival, &[u8])> {
         self.arrivals.iter().zip(self.overflow.chunks(OVERFLOW))
     }
 }
 
 impl PacketSocket {
-    /// Receives into the buffers of the packets, one each, at most [`MESSAGES`]; what does not fit
-    /// goes into the inbox. Returns how many came.
+    /// Receives into the buffers of the packets, one message each, at most [`MESSAGES`]; bytes that do not
+    /// fit go to the inbox. Returns the number of messages.
     pub(super) fn receive(&self, inbox: &mut Inbox, packets: &mut [Packet]) -> io::Result<usize> {
         let Inbox { headers, addresses, controls, overflow, arrivals } = inbox;
         arrivals.clear();
@@ -112,7 +112,7 @@ impl PacketSocket {
         Ok(received)
     }
 
-    /// Sends messages made of the packets. Returns how many messages were taken.
+    /// Sends messages made from the packets. Returns how many messages were accepted.
     pub(super) fn send(
         &self,
         messages: &[merge::Message],

@@ -1,28 +1,28 @@
 //! Linux packet sockets (packet(7)): the backend that works with every interface.
 //!
 //! # Packets that the kernel has not finished
-//! A sender on the same machine (a container, a virtual machine, the far end of a veth pair) and a
-//! card with receive offload hand over TCP segments of up to 64 KiB, whose checksums may be missing
-//! and which no interface would take back. What our interface's own settings are does not matter: the
-//! peer's count. So each packet is received with the header of virtio-net (`PACKET_VNET_HDR`), which
-//! tells of both; segments are cut to the size that their sender meant, and checksums are filled in.
-//! Nothing of the machine's set-up is changed for it. On transmit, segments are merged again
-//! (`offload/merge.rs`), so that a host on the same machine gets what it is used to.
+//! A sender on the same machine (a container, a virtual machine, the other end of a veth pair) and a card
+//! with receive offload deliver TCP segments of up to 64 KiB, whose checksums may be missing, and which no
+//! interface would accept again. The settings of our own interface do not matter: those of the peer do. So
+//! each packet is received with the header of virtio-net (`PACKET_VNET_HDR`), which describes both; segments
+//! are cut to the size that their sender specified, and checksums are filled in. No setting of the machine
+//! changes for this. On transmit, segments are merged again (`offload/merge.rs`), so that a host on the same
+//! machine gets the segments that it expects.
 //!
 //! # Rings and messages
-//! By default frames lie in rings that are shared with the kernel ([`Method::Ring`]): `rx_ring.rs` and
-//! `tx_ring.rs` say how, and what it is worth. [`Method::Socket`] leaves them out: then each burst
-//! is a system call, packets do not wait for a block of the ring to be full or 1 ms old, and a frame
-//! costs many times as much. While few packets come to a queue with a ring, they come by messages, too
-//! (`express.rs`), so that one that comes alone does not wait.
+//! By default frames are in rings that are shared with the kernel ([`Method::Ring`]): `rx_ring.rs` and
+//! `tx_ring.rs` explain how, and what that gains. [`Method::Socket`] uses no rings: then each burst is a
+//! system call, packets do not wait until a block of the ring is full or 1 ms old, and a frame costs many
+//! times as much. While few packets arrive at a queue with a ring, they also arrive as messages
+//! (`express.rs`), so that a lone packet does not wait.
 //!
 //! # The kernel's own stack
-//! Packet sockets listen beside it. Where it is not to have the packets (`sniffer` is false), a
-//! program behind the sockets drops them (`withhold.rs`).
+//! Packet sockets receive copies; the kernel's stack gets the packets too. If it should not (`sniffer` is
+//! false), a program after the sockets drops them (`withhold.rs`).
 //!
 //! # Interfaces that come and go
-//! Queues belong to a name. When the interface goes down or away, its queues say so once; they go on
-//! when there is one of this name that is up, whether it is the same or another.
+//! Queues belong to a name. When the interface goes down or disappears, its queues report it once; they
+//! continue when an interface of this name is up, the same or another one.
 
 mod express;
 mod frame;
@@ -55,18 +55,18 @@ use crate::queue::{Backend, Capabilities, DeviceError, DeviceFacts, Opened, RxQu
 
 /// Receives from and transmits to the machine's network interfaces through packet sockets.
 ///
-/// A device has as many queues in each direction as are asked for, up to 256: the kernel shares what
-/// it receives among them by flow. Needs `CAP_NET_RAW`.
+/// A device has as many queues in each direction as requested, up to 256: the kernel distributes received
+/// packets over them by flow. Needs `CAP_NET_RAW`.
 ///
 /// # Resource usage
-/// With rings, a receive queue has 16 MiB of memory that is shared with the kernel, and a transmit
-/// queue 2 MiB (with an MTU of 1,500 bytes). Without, a receive queue asks the kernel for a buffer of
-/// 32 MiB (as root; else it gets what `net.core.rmem_max` allows) and has one of 2 MiB of its own,
-/// which only segments larger than a packet buffer touch; an express socket has the same.
+/// With rings, a receive queue has 16 MiB of memory that is shared with the kernel, and a transmit queue 2
+/// MiB (with an MTU of 1,500 bytes). Without rings, a receive queue requests a buffer of 32 MiB from the
+/// kernel (as root; otherwise it gets what `net.core.rmem_max` allows) and has one of 2 MiB of its own, which
+/// only segments larger than a packet buffer touch; an express socket has the same.
 #[derive(Clone, Copy, Debug, Default)]
 pub struct AfPacket;
 
-/// The most sockets that share packets (`PACKET_FANOUT_MAX`).
+/// The maximum number of sockets that share packets (`PACKET_FANOUT_MAX`).
 const MOST_QUEUES: usize = 256;
 impl Backend for AfPacket {
     fn open_rx(
@@ -119,7 +119,7 @@ impl Backend for AfPacket {
         Ok(Opened { queues: queues?, capabilities, changes: Vec::new() })
     }
 
-    /// There are as many queues as one likes to have.
+    /// Any number of queues is possible.
     fn facts(&self, device: &str, _method: &Method) -> DeviceFacts {
         let interface = Interface::find(device).ok();
         let numa_node = interface.and_then(|interface| interface.numa_node());
@@ -147,12 +147,12 @@ impl Interface {
     }
 }
 
-/// Whether an interface is down, and is not just missing.
+/// Whether an interface exists and is down.
 pub(crate) fn is_down(device: &str) -> bool {
     Interface::find(device).is_ok_and(|interface| !interface.is_up())
 }
 
-/// How many queues to open.
+/// The number of queues to open.
 fn usable_queues(device: &str, queues: Queues) -> Result<usize, DeviceError> {
     if queues.first > 0 {
         let what = "packet sockets cannot choose among the queues of an interface: leave QUEUE out, \

@@ -1,4 +1,4 @@
-//! Opening an interface to receive from it, as often as it takes: interfaces come and go.
+//! Opens an interface to receive from it, again whenever it comes back.
 
 use std::io;
 use std::sync::Arc;
@@ -17,14 +17,13 @@ use crate::method::Method;
 use crate::options::RxOptions;
 use crate::queue::DeviceError;
 
-/// How the receive queues of a device are opened, and opened again.
+/// How to open the receive queues of a device, repeatedly.
 pub(super) struct Opening {
     device: String,
     options: RxOptions,
     /// The sockets share the packets among them.
     group: Option<Group>,
-    /// What keeps the packets from the kernel's own stack, and on which interface, where that is
-    /// wanted.
+    /// What keeps the packets from the kernel's own stack, and on which interface, if requested.
     withheld: Lock<Option<(c_int, Withheld)>>,
 }
 
@@ -32,19 +31,19 @@ pub(super) struct Opening {
 pub(super) struct Inlet {
     pub(super) socket: Arc<PacketSocket>,
     pub(super) frames: Frames,
-    /// Beside a ring, where that is possible.
+    /// Next to a ring, if possible.
     pub(super) express: Option<Express>,
     filter: Vec<Instruction>,
 }
 
-/// Where the frames of a socket come from.
+/// The source of a socket's frames.
 pub(super) enum Frames {
     Ring(RxRing),
     Messages(Inbox),
 }
 
 impl Inlet {
-    /// Where messages come from, and which of them have copies elsewhere.
+    /// The source of messages, and which of them have copies elsewhere.
     pub(super) fn messages(&mut self) -> Option<(&PacketSocket, &mut Inbox, Option<Copies<'_>>)> {
         match (&mut self.frames, &mut self.express) {
             (Frames::Messages(inbox), _) => Some((&self.socket, inbox, None)),
@@ -55,7 +54,7 @@ impl Inlet {
         }
     }
 
-    /// A ring, and the way beside it.
+    /// A ring, and the express socket next to it.
     pub(super) fn express(&mut self) -> Option<(&mut RxRing, &mut Express)> {
         match (&mut self.frames, &mut self.express) {
             (Frames::Ring(ring), Some(express)) => Some((ring, express)),
@@ -112,7 +111,7 @@ impl Opening {
         Ok(Inlet { socket: Arc::new(socket), frames, express, filter })
     }
 
-    /// Whether frames may come by an express socket beside the ring, too.
+    /// Whether frames may also arrive through an express socket next to the ring.
     fn may_have_express(&self) -> bool {
         let options = &self.options;
         // Queues that share packets would have to share those of their express sockets in the same way.
@@ -145,8 +144,8 @@ impl Opening {
         Ok(inlet)
     }
 
-    /// Begins to receive. Queues that share packets begin when all of them are there: before, each
-    /// would get all packets.
+    /// Begins to receive. Queues that share packets begin when all of them are open: before that, each would
+    /// get all packets.
     pub(super) fn start(&self, inlet: &Inlet) -> Result<(), DeviceError> {
         if self.group.is_none() {
             return Ok(());
@@ -158,7 +157,7 @@ impl Opening {
             .map_err(|error| DeviceError::refused(&self.device, step, error))
     }
 
-    /// Keeps the packets of the interface from the kernel, unless that is done already.
+    /// Keeps the packets of the interface from the kernel, unless that is already done.
     fn withhold(&self, interface: c_int) -> io::Result<()> {
         let mut withheld = self.withheld.lock();
         if withheld.as_ref().is_none_or(|(from, _)| *from != interface) {
@@ -167,18 +166,18 @@ impl Opening {
         Ok(())
     }
 
-    /// What keeps the packets from the kernel, where anything does.
+    /// What keeps the packets from the kernel, if anything does.
     pub(super) fn withheld_by(&self) -> Option<&'static str> {
         let withheld = self.withheld.lock();
         withheld.as_ref().map(|(_, withheld)| withheld.means())
     }
 
-    /// Whether the interface is there and up.
+    /// Whether the interface exists and is up.
     pub(super) fn is_up(&self) -> bool {
         Interface::find(&self.device).is_ok_and(|interface| interface.is_up())
     }
 
-    /// The filter for the kernel. Messages are cut here, where their whole length is known.
+    /// The filter for the kernel. Messages are truncated here instead, where their whole length is known.
     fn filter(&self, interface: &Interface, method: &Method) -> Vec<Instruction> {
         let snap = match method {
             Method::Socket => u32::MAX,
@@ -195,11 +194,11 @@ impl Opening {
 
 /// The sockets of a device that share its packets (PACKET_FANOUT).
 ///
-/// The kernel chooses by a hash of both ends of the flow, the same in both directions, so that a flow
-/// keeps its socket and its order. Fragments of a datagram keep together by their addresses. Two
-/// flags are left out with reason: one that has full sockets roll over to others, which would mix up
-/// the order; and one that has the kernel put fragments together, which would change what a router
-/// forwards.
+/// The kernel chooses by a hash of both ends of the flow, the same in both directions, so that a flow keeps
+/// its socket and its order. Fragments of a datagram stay together because they are hashed by their
+/// addresses. Two flags are deliberately not used: one makes packets roll over from full sockets to others,
+/// which would reorder flows; the other makes the kernel reassemble fragments, which would change what a
+/// router forwards.
 struct Group {
     outbound: bool,
     /// The interface and the number of the group on it, once a socket has made it.

@@ -20,35 +20,35 @@ use crate::options::RxOptions;
 use crate::queue::RxQueue;
 use crate::watch::Watch;
 
-/// A receive queue of an interface, which goes on when the interface goes and comes back.
+/// A receive queue of an interface, which continues when the interface disappears and comes back.
 #[repr(align(128))]
 pub(super) struct Receiver {
     opening: Arc<Opening>,
-    /// None while the interface is gone.
+    /// `None` while the interface is gone.
     inlet: Option<Inlet>,
     watch: Watch,
-    /// While the interface is gone or down: when to look for it again.
+    /// While the interface is gone or down: when to check again.
     look: Option<Instant>,
-    /// What is to be said of the interface.
+    /// What to report about the interface.
     news: Option<io::Error>,
-    /// How often in a row nothing has come.
+    /// How many times in a row nothing has arrived.
     idle: u32,
     intake: Intake,
     /// Packets to receive into.
     spares: Vec<Packet>,
-    /// Packets that are received and not yet handed on.
+    /// Packets that are received and not yet passed on.
     ready: VecDeque<Packet>,
     meter: Arc<Meter>,
 }
 
-/// How often an interface that is gone or down is looked for.
+/// How often to check for an interface that is gone or down.
 const LOOK: Duration = Duration::from_millis(100);
-/// With a ring no system call tells that the interface is down. It is asked for after so many tries
-/// in a row that brought nothing.
+/// With a ring, no system call reports that the interface is down. So its state is requested after this many
+/// attempts in a row without packets.
 const PATIENCE: u32 = 64;
 
 impl Receiver {
-    /// A queue whose interface may be down: then `inlet` is None.
+    /// A queue whose interface may be down: then `inlet` is `None`.
     pub(super) fn new(
         opening: Arc<Opening>,
         inlet: Option<Inlet>,
@@ -92,7 +92,7 @@ impl Receiver {
         Ok(())
     }
 
-    /// Hands on what is ready, as much as there is room for.
+    /// Passes on the packets that are ready, as many as there is room for.
     fn hand_on(&mut self, batch: &mut Batch, room: usize) -> usize {
         let n = room.min(self.ready.len());
         for packet in self.ready.drain(..n) {
@@ -102,7 +102,7 @@ impl Receiver {
         n
     }
 
-    /// Receives packets into a batch that has room for so many. Returns how many.
+    /// Receives packets into a batch with this much room. Returns their number.
     fn collect(&mut self, batch: &mut Batch, room: usize) -> io::Result<usize> {
         match &self.inlet {
             Some(Inlet { frames: Frames::Messages(_), .. }) => {
@@ -115,7 +115,7 @@ impl Receiver {
         }
     }
 
-    /// Receives from a ring, and from the express socket beside it while there is one.
+    /// Receives from a ring, and from the express socket next to it if there is one.
     fn collect_both(&mut self, batch: &mut Batch, room: usize) -> io::Result<usize> {
         let step = match self.read_messages(room) {
             Ok((load, is_end)) => {
@@ -142,7 +142,7 @@ impl Receiver {
         Ok(n)
     }
 
-    /// Takes a step about the express socket.
+    /// Carries out a step for the express socket.
     fn take(&mut self, step: Step) {
         let Self { opening, inlet, watch, look, .. } = self;
         let Some((ring, express)) = inlet.as_mut().and_then(Inlet::express) else { return };
@@ -217,10 +217,10 @@ impl Receiver {
         n
     }
 
-    /// Reads messages until there are no more or so many packets are ready. Returns how many came, and whether
-    /// there are no more.
+    /// Reads messages until there are no more or enough packets are ready. Returns how many arrived, and
+    /// whether there are no more.
     fn read_messages(&mut self, wanted: usize) -> io::Result<(Load, bool)> {
-        /// Few are wanted of the first call, for most often there are none.
+        /// The first call asks for only a few, because most often there are none.
         const FIRST: usize = 4;
         let mut load = Load::default();
         let mut most = if self.express().is_some() { FIRST } else { MESSAGES };
@@ -237,7 +237,8 @@ impl Receiver {
         Ok((load, false))
     }
 
-    /// Reads up to so many messages, with one call. Returns how many came, and whether there are no more.
+    /// Reads up to this many messages, with one call. Returns how many arrived, and whether there are no
+    /// more.
     fn read_some_messages(&mut self, wanted: usize) -> io::Result<(Load, bool)> {
         let Self { inlet, spares, intake, ready, meter, .. } = self;
         let Some((socket, inbox, mut copies)) = inlet.as_mut().and_then(Inlet::messages) else {
@@ -289,13 +290,13 @@ impl Receiver {
         Ok((load, received < available))
     }
 
-    /// Begins to look for the interface.
+    /// Begins to check for the interface.
     fn look_for_it(&mut self) {
         self.look = Some(Instant::now() + LOOK);
         self.watch.tick(Some(LOOK));
     }
 
-    /// Looks whether the interface is back, if it is time to.
+    /// Checks whether the interface is back, if it is time to.
     #[cold]
     fn mend(&mut self, look: Instant) {
         let now = Instant::now();
@@ -324,7 +325,7 @@ impl Receiver {
         self.watch.tick(next);
     }
 
-    /// Asks for news of the interface, where that is due.
+    /// Requests the state of the interface, if that is due.
     fn ask(&mut self) -> io::Result<()> {
         if let Some(news) = self.news.take() {
             return Err(news);

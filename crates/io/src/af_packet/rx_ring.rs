@@ -1,12 +1,12 @@
 //! A ring of received frames that is shared with the kernel: TPACKET_V3
 //! (Documentation/networking/packet_mmap.rst).
 //!
-//! The ring is divided into blocks, which the kernel fills one after the other with frames of any
-//! length, close together. It hands a block over when the next frame does not fit or, so that no
-//! frame waits for others for long, when it has been filled for [`RETIRE`]. We give it back when we
-//! have read all of it. So the two sides meet once a block, not once a frame, which is where the
-//! speed is: on a two-core machine a frame of 60 bytes took us 27 ns, and 950 to 1,300 ns with
-//! `recvmmsg`. A frame that comes alone waits for its block; `express.rs` is for those.
+//! The ring is divided into blocks, which the kernel fills one after the other with frames of any length,
+//! close together. It hands a block over when the next frame does not fit or, so that no frame waits long for
+//! others, [`RETIRE`] after it began to fill it. We give the block back when we have read all of it. So the
+//! two sides synchronise once per block, not once per frame. That makes it fast: on a two-core machine a
+//! frame of 60 bytes took us 27 ns, and 950 to 1,300 ns with `recvmmsg`. A frame that arrives alone waits for
+//! its block; `express.rs` is for those.
 
 #![allow(unsafe_code, reason = "memory that is shared with the kernel")]
 
@@ -20,19 +20,19 @@ use super::frame::{Arrival, vlan_of};
 use super::mapping::Mapping;
 use super::socket::PacketSocket;
 
-/// How long the kernel collects frames in a block before it hands it over: the shortest time that
-/// it can be told. Kernels before 6.18 round it up to their tick, and may take two.
+/// How long the kernel collects frames in a block before it hands it over: the shortest time that it accepts.
+/// Kernels before 6.18 round it up to their tick, and may need two.
 pub(super) const RETIRE: Duration = Duration::from_millis(1);
 
-/// Bytes of a block. It has to take a frame of 64 KiB, and should fit a core's second-level cache.
+/// Bytes of a block. It must hold a frame of 64 KiB, and should fit in a core's L2 cache.
 const BLOCK: usize = 256 << 10;
-/// Blocks of a ring where nothing else is asked for: 16 MiB.
+/// The default number of blocks of a ring: 16 MiB.
 const BLOCKS: usize = 64;
-/// The fewest: one being filled, one being read, and some for when we are late.
+/// The minimum: one being filled, one being read, and some for when we are late.
 const FEWEST_BLOCKS: usize = 4;
-/// The most: 1 GiB.
+/// The maximum: 1 GiB.
 const MOST_BLOCKS: usize = 4096;
-/// Bytes that a frame of the usual MTU takes in the ring, where a number of frames is asked for.
+/// Bytes in the ring for a frame of the usual MTU, used to convert a number of frames.
 const FRAME: usize = 2048;
 
 /// Frames and their bytes.
@@ -51,7 +51,7 @@ mod block {
     pub(super) const LENGTH: usize = 48;
 }
 
-/// Offsets in a frame's header (`struct tpacket3_hdr`, and behind it a `struct sockaddr_ll`).
+/// Offsets in a frame's header (`struct tpacket3_hdr`, followed by a `struct sockaddr_ll`).
 mod header {
     pub(super) const NEXT: usize = 0;
     pub(super) const SECONDS: usize = 4;
@@ -71,19 +71,19 @@ mod header {
 pub(super) struct RxRing {
     mapping: Mapping,
     blocks: usize,
-    /// The block that is read, or is to be read next.
+    /// The block that is being read, or will be read next.
     current: usize,
-    /// Frames of it that are yet to be read; None while it is the kernel's.
+    /// Frames of it that are still to be read; `None` while it belongs to the kernel.
     left: Option<u32>,
     /// Where the next of them starts, from the start of the block.
     at: usize,
-    /// What was in the blocks that have been begun.
+    /// The contents of the blocks that have been begun.
     taken: Load,
 }
 
 impl RxRing {
-    /// Gives a socket a ring with room for about so many frames of the usual MTU. Its packets have
-    /// the header of virtio-net in front.
+    /// Gives a socket a ring with room for about this many frames of the usual MTU. Its packets have the
+    /// header of virtio-net in front.
     pub(super) fn new(socket: &PacketSocket, frames: Option<usize>) -> io::Result<Self> {
         let blocks = frames.map_or(BLOCKS, |frames| frames.saturating_mul(FRAME).div_ceil(BLOCK));
         let blocks = blocks.clamp(FEWEST_BLOCKS, MOST_BLOCKS);
@@ -122,19 +122,19 @@ impl RxRing {
         Some((arrival, bytes))
     }
 
-    /// What was in the blocks that have been begun.
+    /// The contents of the blocks that have been begun.
     pub(super) fn taken(&self) -> Load {
         self.taken
     }
 
-    /// Whether all has been read that was handed over.
+    /// Whether everything that was handed over has been read.
     pub(super) fn is_empty(&mut self) -> bool {
         self.release();
         let status = self.mapping.word(self.current * BLOCK + block::STATUS);
         status.is_none_or(|status| status.load(Acquire) & libc::TP_STATUS_USER == 0)
     }
 
-    /// Gives the block back if all of it has been read.
+    /// Gives the block back if it has been read completely.
     #[inline]
     pub(super) fn release(&mut self) {
         if self.left == Some(0) {
@@ -142,7 +142,7 @@ impl RxRing {
         }
     }
 
-    /// Begins to read a block. None when it is the kernel's.
+    /// Begins to read a block. `None` when it belongs to the kernel.
     fn take_over(&mut self, start: usize) -> Option<u32> {
         let status = self.mapping.word(start + block::STATUS)?.load(Acquire);
         if status & libc::TP_STATUS_USER == 0 {
@@ -171,7 +171,7 @@ impl RxRing {
     }
 }
 
-/// Reads the frame at `at`: what its header tells, how far it is to the next one, and its bytes.
+/// Reads the frame at `at`: the information in its header, the distance to the next one, and its bytes.
 #[inline]
 fn read(block: &[u8], at: usize) -> Option<(Arrival, usize, &[u8])> {
     let head: &[u8; header::ALL] = block.get(at..)?.first_chunk()?;

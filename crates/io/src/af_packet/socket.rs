@@ -1,4 +1,4 @@
-//! The system calls of packet sockets, in safe dress.
+//! Safe wrappers of the system calls for packet sockets.
 
 #![allow(unsafe_code, reason = "system calls that take pointers")]
 
@@ -19,22 +19,22 @@ pub(super) struct PacketSocket {
     counted: Lock<Counted>,
 }
 
-/// What the kernel has counted since a socket was opened.
+/// The kernel's counts since a socket was opened.
 #[derive(Clone, Copy, Debug, Default)]
 pub(super) struct Counted {
-    /// Packets that it has kept for us.
+    /// Packets that it has stored for us.
     pub(super) received: u64,
-    /// Packets that it has dropped for want of room.
+    /// Packets that it has dropped for lack of room.
     pub(super) dropped: u64,
 }
 
-/// Bytes that the kernel may keep for us before it drops packets.
+/// Bytes that the kernel may store for us before it drops packets.
 const RECEIVE_BUFFER: c_int = 32 << 20;
-/// Bytes that may be on their way to the interface.
+/// Bytes that may be in flight to the interface.
 const SEND_BUFFER: c_int = 4 << 20;
 
 impl PacketSocket {
-    /// A socket that is bound to nothing, so that nothing arrives.
+    /// A socket that is not bound, so that nothing arrives.
     pub(super) fn open() -> io::Result<Self> {
         let flags = SocketFlags::NONBLOCK | SocketFlags::CLOEXEC;
         let descriptor =
@@ -42,12 +42,12 @@ impl PacketSocket {
         Ok(Self { descriptor, counted: Lock::default() })
     }
 
-    /// Asks for the header of virtio-net in front of each packet.
+    /// Requests the header of virtio-net in front of each packet.
     pub(super) fn show_offloads(&self) -> io::Result<()> {
         self.set(libc::SOL_PACKET, libc::PACKET_VNET_HDR, &1)
     }
 
-    /// Asks for all that is to be known of packets that are received as messages, and for room.
+    /// Requests all information about packets that are received as messages, and a large buffer.
     pub(super) fn receive_messages(&self, timestamps: bool) -> io::Result<()> {
         self.set(libc::SOL_PACKET, libc::PACKET_AUXDATA, &1)?;
         self.set(libc::SOL_SOCKET, libc::SO_TIMESTAMPNS, &c_int::from(timestamps))?;
@@ -55,33 +55,33 @@ impl PacketSocket {
         Ok(())
     }
 
-    /// Makes a ring of the kind `option`, with headers as TPACKET_V3 has them.
+    /// Makes a ring of the kind `option`, with headers in the format of TPACKET_V3.
     pub(super) fn make_ring(&self, option: c_int, ring: &libc::tpacket_req3) -> io::Result<()> {
         let version = libc::tpacket_versions::TPACKET_V3 as c_int;
         self.set(libc::SOL_PACKET, libc::PACKET_VERSION, &version)?;
         self.set(libc::SOL_PACKET, option, ring)
     }
 
-    /// Gets room for whole batches on their way out.
+    /// Makes room for whole batches to be sent.
     pub(super) fn enlarge_send_buffer(&self) {
         self.enlarge(libc::SO_SNDBUFFORCE, libc::SO_SNDBUF, SEND_BUFFER);
     }
 
-    /// Sets the size of a buffer, beyond the limit for users where that is allowed. A smaller buffer
-    /// works, too.
+    /// Sets the size of a buffer, beyond the limit for users where that is allowed. A smaller buffer also
+    /// works.
     fn enlarge(&self, forced: c_int, plain: c_int, bytes: c_int) {
         if self.set(libc::SOL_SOCKET, forced, &bytes).is_err() {
             let _ = self.set(libc::SOL_SOCKET, plain, &bytes);
         }
     }
 
-    /// Leaves out what this machine sends. Kernels before 4.20 cannot: those packets are told by
-    /// their type, and left out later.
+    /// Excludes packets that this machine sends. Kernels before 4.20 cannot do this: there, such packets are
+    /// recognised by their type, and dropped later.
     pub(super) fn ignore_outgoing(&self) {
         let _ = self.set(libc::SOL_PACKET, libc::PACKET_IGNORE_OUTGOING, &1);
     }
 
-    /// Has an interface receive packets for all hosts until the socket is closed.
+    /// Makes an interface receive packets for all hosts until the socket is closed.
     pub(super) fn be_promiscuous(&self, interface: c_int) -> io::Result<()> {
         let request = libc::packet_mreq {
             mr_ifindex: interface,
@@ -92,8 +92,8 @@ impl PacketSocket {
         self.set(libc::SOL_PACKET, libc::PACKET_ADD_MEMBERSHIP, &request)
     }
 
-    /// Has the kernel drop packets that a BPF program refuses, in place of the one before; none where
-    /// the program is empty.
+    /// Makes the kernel drop packets that a BPF program rejects; replaces the previous program. An empty
+    /// program removes the filter.
     pub(super) fn set_filter(&self, program: &[Instruction]) -> io::Result<()> {
         if program.is_empty() {
             return match self.set(libc::SOL_SOCKET, libc::SO_DETACH_FILTER, &0) {
@@ -109,7 +109,7 @@ impl PacketSocket {
         self.set(libc::SOL_SOCKET, libc::SO_ATTACH_FILTER, &program)
     }
 
-    /// Binds the socket to an interface and to an EtherType; 0 receives nothing.
+    /// Binds the socket to an interface and to an EtherType; with 0 it receives nothing.
     pub(super) fn bind(&self, interface: c_int, protocol: u16) -> io::Result<()> {
         let address = libc::sockaddr_ll {
             sll_family: libc::AF_PACKET as u16,
@@ -131,7 +131,7 @@ impl PacketSocket {
         Ok(())
     }
 
-    /// The interface that the socket is bound to; None when it is gone.
+    /// The interface that the socket is bound to; `None` when it is gone.
     pub(super) fn interface(&self) -> Option<c_int> {
         // SAFETY: a socket address is plain numbers, for which zeros are values.
         let mut address: libc::sockaddr_ll = unsafe { std::mem::zeroed() };
@@ -143,12 +143,12 @@ impl PacketSocket {
         result.ok().map(|_| address.sll_ifindex).filter(|index| *index > 0)
     }
 
-    /// What has happened to the socket since the last call.
+    /// Returns the error on the socket since the last call.
     pub(super) fn take_error(&self) -> io::Result<()> {
         rustix::net::sockopt::socket_error(&self.descriptor)?.map_err(io::Error::from)
     }
 
-    /// What the kernel has counted.
+    /// The kernel's counts.
     pub(super) fn counted(&self) -> io::Result<Counted> {
         // What sockets without rings answer is shorter, with the same beginning.
         let mut stats = libc::tpacket_stats_v3 { tp_packets: 0, tp_drops: 0, tp_freeze_q_cnt: 0 };
@@ -160,21 +160,20 @@ impl PacketSocket {
         Ok(*counted)
     }
 
-    /// Joins the sockets that share the packets of an interface as `group` (its number, and kind and
-    /// flags above).
+    /// Joins the sockets that share the packets of an interface as `group` (its number, with kind and flags
+    /// in the upper bits).
     pub(super) fn join_fanout(&self, group: u32) -> io::Result<()> {
         self.set(libc::SOL_PACKET, libc::PACKET_FANOUT, &group)
     }
 
-    /// The number of the group that it is in.
+    /// The number of its group.
     pub(super) fn fanout(&self) -> io::Result<u16> {
         let mut group = 0u32;
         self.get(libc::SOL_PACKET, libc::PACKET_FANOUT, &mut group)?;
         Ok(group as u16)
     }
 
-    /// Has the kernel send what waits in the transmit ring. Returns how many bytes of packets it
-    /// took.
+    /// Makes the kernel send what waits in the transmit ring. Returns how many bytes of packets it accepted.
     pub(super) fn send_ring(&self) -> io::Result<usize> {
         // SAFETY: no buffer is given.
         let sent = unsafe { libc::send(self.as_raw_fd(), std::ptr::null(), 0, libc::MSG_DONTWAIT) };
@@ -219,7 +218,7 @@ impl AsRawFd for PacketSocket {
     }
 }
 
-/// Asks the kernel about an interface (netdevice(7)): the first bytes of what the request answers.
+/// Makes a request to the kernel about an interface (netdevice(7)): returns the first bytes of the answer.
 pub(super) fn ask_interface(name: &str, request: libc::Ioctl) -> io::Result<[u8; 16]> {
     let any = rustix::net::socket_with(
         AddressFamily::INET,

@@ -1,5 +1,5 @@
-//! A program at the ingress hook of an interface, by a filter of traffic control: for kernels that have
-//! no TCX (rtnetlink(7), tc-bpf(8); `linux/rtnetlink.h`, `linux/pkt_cls.h`).
+//! A program at the ingress hook of an interface, run by a traffic control filter: for kernels without TCX
+//! (rtnetlink(7), tc-bpf(8); `linux/rtnetlink.h`, `linux/pkt_cls.h`).
 
 use std::io;
 use std::os::fd::{AsRawFd, OwnedFd};
@@ -8,25 +8,25 @@ use libc::c_int;
 
 use crate::netlink::{CREATE, Message, Netlink, ONLY_NEW, REPLACE};
 
-/// A filter that runs a program for all that an interface receives, as long as this lives. It stays
-/// when this process is killed: the next one that makes one takes its place, and takes it away in
-/// the end. `tc filter delete dev NAME ingress pref 19794` does by hand.
+/// A filter that runs a program for everything that an interface receives, until this is dropped. It stays
+/// when this process is killed: the next process that makes one replaces it, and removes it at the end. By
+/// hand, use `tc filter delete dev NAME ingress pref 19794`.
 #[derive(Debug)]
 pub(super) struct Filter {
     kernel: Netlink,
     interface: c_int,
-    /// Whether the place for filters was made with it.
+    /// Whether this created the hook.
     owns_place: bool,
 }
 
-/// Where filters for what arrives are (`TC_H_MAKE(TC_H_CLSACT, TC_H_MIN_INGRESS)`).
+/// The parent for ingress filters (`TC_H_MAKE(TC_H_CLSACT, TC_H_MIN_INGRESS)`).
 const INGRESS: u32 = 0xffff_fff2;
-/// Where those for what leaves are (`TC_H_MIN_EGRESS`).
+/// The parent for egress filters (`TC_H_MIN_EGRESS`).
 const EGRESS: u32 = 0xffff_fff3;
-/// The parent (`TC_H_CLSACT`) and handle of the queueing discipline that is nothing but this place.
+/// The parent (`TC_H_CLSACT`) and handle of the queueing discipline that provides only these hooks.
 const CLSACT: u32 = 0xffff_fff1;
 const CLSACT_HANDLE: u32 = 0xffff_0000;
-/// Our filter: its place in the order, and its number there. For all protocols (`ETH_P_ALL`).
+/// Our filter: its preference, and its number there. For all protocols (`ETH_P_ALL`).
 const PREFERENCE: u32 = 19_794;
 const HANDLE: u32 = 1;
 
@@ -37,7 +37,7 @@ const DELETE_FILTER: u16 = 45;
 const LIST_FILTERS: u16 = 46;
 
 impl Filter {
-    /// Has the kernel run a program, which says what becomes of each packet.
+    /// Makes the kernel run a program, which decides what happens to each packet.
     pub(super) fn new(interface: c_int, program: &OwnedFd) -> io::Result<Self> {
         let mut filter = Self { kernel: Netlink::open()?, interface, owns_place: false };
         let place = filter.request(NEW_QDISC, CREATE | ONLY_NEW, CLSACT_HANDLE, CLSACT, 0);
@@ -56,7 +56,7 @@ impl Filter {
         Ok(filter)
     }
 
-    /// The beginning of a request, with a `struct tcmsg`.
+    /// The start of a request, with a `struct tcmsg`.
     fn request(&self, what: u16, flags: u16, handle: u32, parent: u32, info: u32) -> Message {
         Message::new(what, flags, &self.place(handle, parent, info))
     }
@@ -66,7 +66,7 @@ impl Filter {
         words.map(u32::to_ne_bytes).concat()
     }
 
-    /// Whether others have filters in the place, in either direction, as far as the kernel tells.
+    /// Whether other programs have filters at the hook, in either direction, as far as the kernel reports.
     fn is_shared(&self) -> bool {
         [INGRESS, EGRESS].iter().any(|parent| {
             let list = Message::list(LIST_FILTERS, &self.place(0, *parent, 0));

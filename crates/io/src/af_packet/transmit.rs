@@ -18,32 +18,32 @@ use crate::options::TxOptions;
 use crate::queue::{DeviceError, TxQueue};
 use crate::vlan::{TAG, tag_len};
 
-/// A transmit queue of an interface, which goes on when the interface goes and comes back.
+/// A transmit queue of an interface, which continues when the interface disappears and comes back.
 #[repr(align(128))]
 pub(super) struct Transmitter {
     device: String,
     options: TxOptions,
     outlet: Outlet,
-    /// Whether segments are merged; not any more once the kernel has refused it.
+    /// Whether segments are merged; false after the kernel has refused it.
     merges: bool,
-    /// When the interface was looked at last.
+    /// When the interface was last checked.
     looked: Instant,
     messages: Vec<Message>,
     outbox: Outbox,
     meter: Arc<Meter>,
 }
 
-/// What leads to an interface.
+/// The sockets for an interface.
 struct Outlet {
     /// For messages.
     socket: PacketSocket,
     /// For single packets: a socket with a ring sends no messages.
     ring: Option<(PacketSocket, TxRing)>,
-    /// The longest packet that the interface takes, in bytes with the Ethernet header.
+    /// The maximum packet length that the interface accepts, in bytes with the Ethernet header.
     longest: usize,
 }
 
-/// How often the interface is looked at: whether it is still there, and its MTU.
+/// How often to check the interface: whether it still exists, and its MTU.
 const LOOK: Duration = Duration::from_secs(1);
 
 impl Transmitter {
@@ -60,8 +60,8 @@ impl Transmitter {
         })
     }
 
-    /// Opens the interface again if it is another one or takes longer packets than the ring does;
-    /// else takes note of its MTU. Returns whether anything has changed.
+    /// Opens the interface again if it is another one or accepts longer packets than the ring does; otherwise
+    /// records its MTU. Returns whether anything has changed.
     fn look(&mut self) -> bool {
         self.looked = Instant::now();
         let longest = Interface::find(&self.device).ok().and_then(|interface| interface.mtu());
@@ -83,7 +83,7 @@ impl Transmitter {
         }
     }
 
-    /// Sends what can be sent of packets that there are.
+    /// Sends as many of the packets as possible.
     fn send(&mut self, batch: &mut Batch) -> io::Result<usize> {
         let Outlet { ring, longest, socket } = &mut self.outlet;
         let mergeable = if self.merges { *longest } else { 0 };
@@ -101,7 +101,7 @@ impl Transmitter {
         }
     }
 
-    /// Sends packets, and once more after what can be done about an error has been done.
+    /// Sends packets, and tries once more after handling an error.
     fn send_well(&mut self, batch: &mut Batch) -> io::Result<usize> {
         let error = match self.send(batch) {
             Err(error) => error,
@@ -176,7 +176,7 @@ impl Outlet {
     }
 }
 
-/// Sends packets by the ring, with one system call. Returns how many were taken.
+/// Sends packets through the ring, with one system call. Returns how many were accepted.
 fn put_in_ring(
     socket: &PacketSocket,
     ring: &mut TxRing,

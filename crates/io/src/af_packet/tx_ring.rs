@@ -1,9 +1,9 @@
 //! A ring of frames to send that is shared with the kernel: PACKET_TX_RING with the headers of
 //! TPACKET_V3 (Documentation/networking/packet_mmap.rst).
 //!
-//! We fill frames and mark them, and one system call has the kernel send all that are marked. What it
-//! has not taken by the end of the call is unmarked again: nothing waits in the ring that a caller
-//! believes to be sent.
+//! We fill frames and mark them, and one system call makes the kernel send all marked frames. Frames that it
+//! has not accepted by the end of the call are unmarked again, so no packet that a caller believes to be sent
+//! waits in the ring.
 
 #![allow(unsafe_code, reason = "memory that is shared with the kernel")]
 
@@ -24,17 +24,17 @@ const STATUS: usize = 20;
 const BLOCK: usize = 64 << 10;
 /// A block is a number of pages.
 const PAGE: usize = 4096;
-/// Frames of a ring where nothing else is asked for.
+/// The default number of frames of a ring.
 const FRAMES: usize = 1024;
-/// The fewest: one batch.
+/// The minimum: one batch.
 const FEWEST_FRAMES: usize = 256;
-/// The most bytes of a ring; long frames have to do with fewer.
+/// The maximum size of a ring in bytes; with long frames there are fewer.
 const MOST: usize = 64 << 20;
-/// Packets up to this many bytes are copied to the buffer that the kernel allocates anyway. Of longer
-/// ones only the headers are, and the buffer refers to the ring for the rest: on veth pairs, which
-/// then copy it elsewhere, that took 1.4 times as long for 60 and for 1,514 bytes.
+/// Packets up to this many bytes are copied to the buffer that the kernel allocates anyway. Of longer ones
+/// only the headers are copied, and the buffer refers to the ring for the rest: on veth pairs, which then
+/// copy it elsewhere, that took 1.4 times as long for 60 and for 1,514 bytes.
 const COPIED: usize = 3500;
-/// Bytes of a longer packet that are copied: all headers.
+/// Bytes of a longer packet that are copied: enough for all headers.
 const HEADERS: usize = 128;
 
 /// The ring of a socket.
@@ -48,7 +48,7 @@ pub(super) struct TxRing {
     /// Frames of a block: as many as fit.
     per_block: usize,
     frames: usize,
-    /// The frame to be filled next, which is also the one that the kernel looks at next.
+    /// The frame to fill next, which is also the one that the kernel looks at next.
     next: usize,
 }
 
@@ -80,12 +80,12 @@ impl TxRing {
         Ok(Self { mapping, frame, block, per_block, frames: blocks * per_block, next: 0 })
     }
 
-    /// The longest packet that a frame takes.
+    /// The maximum packet length that fits in a frame.
     pub(super) fn longest(&self) -> usize {
         self.frame - HEADER - offload::HEADER
     }
 
-    /// Fills the next frame and marks it. False when it is still on its way, or is too short.
+    /// Fills the next frame and marks it. Returns false when the frame is still in flight, or is too short.
     #[inline]
     pub(super) fn put(&mut self, packet: &[u8]) -> bool {
         let at = self.offset(self.next);
@@ -115,7 +115,7 @@ impl TxRing {
         true
     }
 
-    /// Takes back which of the last `count` frames the kernel has not taken. Returns how many it has.
+    /// Takes back those of the last `count` frames that the kernel has not accepted. Returns how many it has.
     #[cold]
     pub(super) fn take_back(&mut self, count: usize) -> usize {
         const WAITING: u32 = libc::TP_STATUS_SEND_REQUEST | libc::TP_STATUS_WRONG_FORMAT;
@@ -134,7 +134,7 @@ impl TxRing {
         taken
     }
 
-    /// How many frames there are.
+    /// The number of frames.
     pub(super) fn len(&self) -> usize {
         self.frames
     }

@@ -1,11 +1,10 @@
-//! Keeping packets from the kernel's own network stack.
+//! Keeps packets from the kernel's own network stack.
 //!
-//! Packet sockets get a copy of each packet before anything else looks at it; what comes right behind
-//! them is the ingress hook for traffic control. There we attach a program of two instructions that
-//! drops everything. It is attached by a link (TCX, since Linux 6.6; bpf(2), BPF_LINK_CREATE), so it
-//! goes when the link's descriptor is closed, also when this process is killed. Programs of others at
-//! the same hook go on to run before it. On older kernels it is a filter of traffic control
-//! (`traffic_control.rs`).
+//! Packet sockets get a copy of each packet before anything else sees it; directly after them is the ingress
+//! hook for traffic control. There we attach a program of two instructions that drops everything. It is
+//! attached by a link (TCX, since Linux 6.6; bpf(2), BPF_LINK_CREATE), so it is removed when the link's
+//! descriptor is closed, also when this process is killed. Other programs at the same hook still run before
+//! it. On older kernels it is a traffic control filter (`traffic_control.rs`).
 
 #![allow(unsafe_code, reason = "a system call that takes pointers")]
 
@@ -18,7 +17,7 @@ use libc::c_int;
 use super::socket::check;
 use super::traffic_control::Filter;
 
-/// As long as this lives, the kernel's own stack gets no packets of an interface.
+/// Until this is dropped, the kernel's own stack gets no packets from an interface.
 #[derive(Debug)]
 pub(super) enum Withheld {
     /// By a link, which is closed when this is dropped.
@@ -27,7 +26,7 @@ pub(super) enum Withheld {
     Filtered { _filter: Filter },
 }
 
-/// The beginning of `union bpf_attr` for `BPF_PROG_LOAD`.
+/// The start of `union bpf_attr` for `BPF_PROG_LOAD`.
 #[repr(C)]
 struct Load {
     kind: u32,
@@ -39,7 +38,7 @@ struct Load {
     log: u64,
 }
 
-/// The beginning of `union bpf_attr` for `BPF_LINK_CREATE`.
+/// The start of `union bpf_attr` for `BPF_LINK_CREATE`.
 #[repr(C)]
 struct Attach {
     program: RawFd,
@@ -49,7 +48,7 @@ struct Attach {
 }
 
 impl Withheld {
-    /// Keeps packets from the kernel by the means that it has.
+    /// Keeps packets from the kernel with the method that it supports.
     pub(super) fn from(interface: c_int) -> io::Result<Self> {
         match Self::by_link(interface) {
             Err(error) if error.raw_os_error() == Some(libc::EINVAL) => Self::by_filter(interface),
@@ -57,7 +56,7 @@ impl Withheld {
         }
     }
 
-    /// How that is done, for users.
+    /// The method, as text for users.
     pub(super) fn means(&self) -> &'static str {
         match self {
             Self::Linked { .. } => "a program at TCX ingress",
@@ -100,10 +99,10 @@ fn load() -> io::Result<OwnedFd> {
     unsafe { bpf(PROG_LOAD, &load) }
 }
 
-/// A call of bpf(2) that makes a descriptor.
+/// A call of bpf(2) that creates a descriptor.
 ///
 /// # Safety
-/// What the attributes refer to is valid until the call returns.
+/// Everything that the attributes refer to is valid until the call returns.
 unsafe fn bpf<T>(command: c_int, attributes: &T) -> io::Result<OwnedFd> {
     // SAFETY: the attributes are as long as told; the rest is the caller's promise.
     let result = unsafe {
@@ -125,7 +124,7 @@ mod tests {
     use super::super::interface::Interface;
     use super::*;
 
-    /// By each means, although one kernel uses one of them only.
+    /// With each method, although a given kernel uses only one of them.
     #[test]
     fn packets_are_withheld_and_come_back() {
         let Some(_alone) = millrace_testkit::privileged!("ip", "tc") else { return };

@@ -1,4 +1,4 @@
-//! A network interface: what the kernel tells of it, and what is set for the length of a run.
+//! A network interface: the kernel's information about it, and settings for the duration of a run.
 
 use std::io;
 use std::os::fd::OwnedFd;
@@ -7,20 +7,20 @@ use millrace_core::net::EtherAddress;
 
 use super::sys::{self, ethtool_call, interface_call};
 
-/// An interface, by name, in the network namespace of the thread that made this.
+/// An interface, by name, in the network namespace of the thread that created this.
 #[derive(Debug)]
 pub(super) struct Device {
     pub(super) name: String,
-    /// A socket of that namespace, through which the kernel is asked.
+    /// A socket in that namespace, to make requests to the kernel.
     any: OwnedFd,
 }
 
 /// Receive and transmit channels: queues with an interrupt of their own.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub(super) struct Channels {
-    /// Most receive, transmit and combined channels.
+    /// The maximum numbers of receive, transmit and combined channels.
     most: [u32; 3],
-    /// Receive, transmit and combined channels that there are.
+    /// The current numbers of receive, transmit and combined channels.
     now: [u32; 3],
 }
 
@@ -33,7 +33,7 @@ impl Channels {
         self.now[1] + self.now[2]
     }
 
-    /// These channels with so many receive queues, if the device can have them.
+    /// These channels with this many receive queues, if the device supports it.
     fn with_receive(self, queues: u32) -> Option<Self> {
         let Self { most, mut now } = self;
         if most[2] > 0 {
@@ -46,11 +46,11 @@ impl Channels {
     }
 }
 
-/// Something about a device that was changed, and how to undo it.
+/// A changed setting of a device, and how to restore it.
 #[derive(Debug)]
 pub(super) enum Restore {
     Channels(Channels),
-    /// Large receive: the kernel merges packets before a generic XDP program sees them.
+    /// Large receive offload: the kernel merges packets before a generic XDP program sees them.
     Gro,
     Lro,
     /// The key of the hash over flows.
@@ -67,7 +67,7 @@ impl Device {
         interface_call(&self.any, &self.name, request)
     }
 
-    /// The number that the kernel has given the interface; another one after it was made anew.
+    /// The kernel's index of the interface; it changes when the interface is created again.
     pub(super) fn index(&self) -> io::Result<i32> {
         let [a, b, c, d, ..] = self.ask(libc::SIOCGIFINDEX)?;
         Ok(i32::from_ne_bytes([a, b, c, d]))
@@ -85,7 +85,7 @@ impl Device {
         answer.get(2..)?.first_chunk().map(|bytes| EtherAddress(*bytes))
     }
 
-    /// The longest packet, with its Ethernet header.
+    /// The maximum packet length, with the Ethernet header.
     pub(super) fn max_length(&self) -> Option<usize> {
         const ETHERNET_HEADER: usize = 14;
         let [a, b, c, d, ..] = self.ask(libc::SIOCGIFMTU).ok()?;
@@ -100,7 +100,7 @@ impl Device {
         std::fs::read_to_string(path).ok()?.trim().parse().ok()
     }
 
-    /// The channels; none for a device that knows only one queue.
+    /// The channels; `None` for a device that has only one queue.
     pub(super) fn channels(&self) -> Option<Channels> {
         const GET: u32 = 0x3c;
         let mut words = [GET, 0, 0, 0, 0, 0, 0, 0, 0];
@@ -109,7 +109,7 @@ impl Device {
         Some(Channels { most: [a, b, c], now: [d, e, f] })
     }
 
-    /// Receive and transmit queues.
+    /// The numbers of receive and transmit queues.
     pub(super) fn queues(&self) -> (usize, usize) {
         let from_channels = self
             .channels()
@@ -138,7 +138,7 @@ impl Device {
         ethtool_call(&self.any, &self.name, &mut words)
     }
 
-    /// Gives the device so many receive queues. Returns what undoes it.
+    /// Sets the number of receive queues. Returns how to restore it.
     pub(super) fn set_receive_queues(&self, queues: u32) -> io::Result<Restore> {
         let before = self.channels().ok_or(io::ErrorKind::Unsupported)?;
         let wanted = before.with_receive(queues).ok_or_else(|| {
@@ -178,7 +178,7 @@ impl Device {
         ethtool_call(&self.any, &self.name, &mut [command, value])
     }
 
-    /// Has the kernel not merge packets. Returns what undoes it, for each thing that was on.
+    /// Stops the kernel from merging packets. Returns how to restore each setting that was on.
     pub(super) fn stop_merging(&self) -> Vec<Restore> {
         let mut undo = Vec::new();
         if self.value(GET_GRO).is_ok_and(|on| on != 0) && self.set_value(SET_GRO, 0).is_ok() {
@@ -191,9 +191,9 @@ impl Device {
         undo
     }
 
-    /// Has the device send both directions of a connection to the same queue, by a key that repeats
-    /// after 16 bits (Woo and Park, "Scalable TCP session monitoring with symmetric receive-side
-    /// scaling", 2012). Returns what undoes it.
+    /// Makes the device send both directions of a connection to the same queue, with a key that repeats after
+    /// 16 bits (Woo and Park, "Scalable TCP session monitoring with symmetric receive-side scaling", 2012).
+    /// Returns how to restore the old key.
     pub(super) fn hash_symmetrically(&self) -> io::Result<Restore> {
         let mut sizes = [GET_RSS, 0, 0, 0, 0, 0];
         ethtool_call(&self.any, &self.name, &mut sizes)?;
@@ -219,7 +219,7 @@ impl Device {
         ethtool_call(&self.any, &self.name, &mut words)
     }
 
-    /// Undoes a change.
+    /// Restores a setting.
     pub(super) fn restore(&self, change: &Restore) -> io::Result<()> {
         match change {
             Restore::Channels(channels) => self.set_channels(*channels),

@@ -1,8 +1,8 @@
-//! Packet slots in the kernel's hands.
+//! Packet slots that are lent to the kernel.
 //!
-//! The memory of an AF_XDP socket is the region of standard slots of a NUMA node: the kernel names
-//! bytes by their offset in it. A slot that is given to the kernel is noted, and only what is noted is
-//! taken back: no address from a ring can make two packets of a slot.
+//! The memory of an AF_XDP socket is the region of standard slots of a NUMA node: the kernel identifies bytes
+//! by their offset in it. A slot that is given to the kernel is recorded, and only recorded slots are taken
+//! back: no address from a ring can make two packets from one slot.
 
 #![allow(unsafe_code, reason = "packets are taken back by their place in the arena")]
 
@@ -20,7 +20,7 @@ use super::ring::position;
 const STRIDE: usize = SlotClass::Standard.stride();
 /// Bytes of a slot before its buffer.
 const DESCRIPTOR: usize = STRIDE - SlotClass::Standard.room();
-/// Bytes that the kernel keeps in front of what it receives (`XDP_PACKET_HEADROOM`).
+/// Bytes that the kernel reserves in front of received data (`XDP_PACKET_HEADROOM`).
 pub(super) const HEADROOM: usize = 256;
 /// Bytes of a slot that the kernel may use: its whole buffer.
 pub(super) const CHUNK: usize = SlotClass::Standard.room();
@@ -29,7 +29,8 @@ pub(super) const CHUNK: usize = SlotClass::Standard.room();
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Frames {
     region: Region,
-    /// Pages whose borders no slot may cross, where the device reads and writes them itself.
+    /// The page size, if no slot may cross a page boundary because the device reads and writes the slots
+    /// itself.
     pages: Option<usize>,
 }
 
@@ -46,9 +47,9 @@ impl Frames {
         Some(Self { region: *region, pages: None })
     }
 
-    /// The same slots for a device that reads and writes them itself: those that lie on two pages are
-    /// left out, because the pages need not be neighbours in physical memory. None where that would be
-    /// most of them.
+    /// The same slots for a device that reads and writes them itself: slots that cross two pages are
+    /// excluded, because the pages need not be adjacent in physical memory. `None` if that would exclude most
+    /// of them.
     pub(super) fn for_device(self) -> Option<Self> {
         (self.region.page >= 16 * STRIDE).then_some(Self { pages: Some(self.region.page), ..self })
     }
@@ -57,19 +58,19 @@ impl Frames {
         &self.region
     }
 
-    /// How many there are.
+    /// The number of slots.
     pub(super) fn count(&self) -> usize {
         self.region.slots
     }
 
-    /// The slot in which a byte lies.
+    /// The slot that contains a byte.
     #[inline]
     fn slot_at(&self, offset: usize) -> Option<usize> {
         let slot = offset / STRIDE;
         (slot < self.region.slots).then_some(slot)
     }
 
-    /// The slot in which a packet's bytes lie, and how far in.
+    /// The slot that contains a packet's bytes, and their offset in it.
     #[inline]
     fn find(&self, packet: &Packet) -> Option<(usize, usize)> {
         let offset = self.region.offset_of(packet)?;
@@ -91,16 +92,16 @@ impl Frames {
 
 /// The slots of [`Frames`] that the kernel has, each with its packet.
 ///
-/// When this is dropped, the packets are freed, if `released` says that the kernel has let go of them;
-/// else their slots are never used again.
+/// When this is dropped, the packets are freed if `released` says that the kernel no longer uses them;
+/// otherwise their slots are never used again.
 #[derive(Debug)]
 pub(super) struct Lent {
     frames: Frames,
     released: Arc<AtomicBool>,
-    /// A bit for each slot whose own packet was lent.
+    /// One bit per slot, set if the slot's own packet was lent.
     own: Box<[u64]>,
     count: usize,
-    /// Packets that look at a slot together with others, or from elsewhere, by slot.
+    /// Packets that share a slot, or use it from elsewhere, by slot.
     others: HashMap<usize, Vec<Packet>>,
 }
 
@@ -110,7 +111,7 @@ impl Lent {
         Self { frames, released, own, count: 0, others: HashMap::new() }
     }
 
-    /// How many packets the kernel has.
+    /// The number of packets that the kernel has.
     pub(super) fn count(&self) -> usize {
         self.count
     }
@@ -119,10 +120,10 @@ impl Lent {
         &self.frames
     }
 
-    /// Lends an empty packet for the kernel to write to. Returns where its buffer starts.
+    /// Lends an empty packet for the kernel to write to. Returns the address of its buffer.
     ///
     /// # Errors
-    /// The packet is not in these slots, or not fit for the device.
+    /// The packet is not in these slots, or not usable by the device.
     #[inline]
     pub(super) fn lend_to_write(&mut self, packet: Packet) -> Result<u64, Packet> {
         let Some((slot, _)) = self.frames.find(&packet) else { return Err(packet) };
@@ -134,10 +135,10 @@ impl Lent {
         Ok(start as u64)
     }
 
-    /// Lends a packet for the kernel to read. Returns the start of its slot and how far in the data is.
+    /// Lends a packet for the kernel to read. Returns the start of its slot and the offset of the data.
     ///
     /// # Errors
-    /// The packet is not in these slots, or not fit for the device.
+    /// The packet is not in these slots, or not usable by the device.
     #[inline]
     pub(super) fn lend_to_read(&mut self, packet: Packet) -> Result<(u64, u64), Packet> {
         let Some((slot, within)) = self.frames.find(&packet) else { return Err(packet) };
@@ -153,7 +154,7 @@ impl Lent {
         Ok((start as u64, within as u64))
     }
 
-    /// Takes note of a slot's own packet; gives back one that looks at the slot from elsewhere.
+    /// Records a slot's own packet; returns one that uses the slot from elsewhere.
     #[inline]
     fn note_own(&mut self, slot: usize, packet: Packet) -> Result<(), Packet> {
         let raw = packet.into_raw();
@@ -174,8 +175,8 @@ impl Lent {
         self.count += 1;
     }
 
-    /// Takes back the packet at an address that the kernel gave back, and says how far into its buffer
-    /// the address is. None for what was not lent.
+    /// Takes back the packet at an address that the kernel returned, and returns the offset of the address in
+    /// its buffer. `None` for an address that was not lent.
     #[inline]
     pub(super) fn take_back(&mut self, address: u64) -> Option<(Packet, usize)> {
         let offset = usize::try_from(position(address)).ok()?;

@@ -1,38 +1,37 @@
-//! AF_XDP sockets: packets go between an interface and our own packet memory, past the kernel's network
+//! AF_XDP sockets: packets go between an interface and our own packet memory, bypassing the kernel's network
 //! stack.
 //!
 //! Source: `Documentation/networking/af_xdp.rst` of the kernel.
 //!
 //! # How it works
-//! A program of a few instructions, which runs in the interface's driver or else where the kernel begins
-//! to treat a packet, sends each packet that is wanted to the socket of the queue that it came by, and
-//! leaves the others to the kernel. A socket has four rings: we lend empty packets by the *fill* ring and
-//! get them back, received, by the *receive* ring; we lend packets by the *transmit* ring and get them
-//! back by the *completion* ring.
+//! A program of a few instructions runs in the interface's driver, or where the kernel begins to process a
+//! packet. It sends each selected packet to the socket of the queue that it arrived on, and leaves the others
+//! to the kernel. A socket has four rings. We lend empty packets through the *fill* ring and get them back,
+//! received, through the *receive* ring; we lend packets through the *transmit* ring and get them back
+//! through the *completion* ring.
 //!
-//! **The memory that all sockets share is the packet arena itself** (`frames.rs`): a received packet is a
-//! [`Packet`](millrace_core::Packet) at once, and what goes from one interface to another is copied nowhere
-//! in this program. The arena's slots are an odd number of cache lines long, so the memory is registered
-//! with unaligned chunks. What the kernel has is noted, and only what it was given is ever taken back from
-//! it.
+//! **All sockets share the packet arena itself as their memory** (`frames.rs`): a received packet is a
+//! [`Packet`](millrace_core::Packet) at once, and this program copies no packet that goes from one interface
+//! to another. The arena's slots are an odd number of cache lines long, so the memory is registered with
+//! unaligned chunks. Packets that the kernel has are recorded, and only those are ever taken back from it.
 //!
-//! - With *zero copy* the device itself reads and writes the arena. Drivers of cards can, on huge pages;
-//!   else the kernel copies each packet once in each direction (*copy mode*), which is announced.
-//! - A packet that others look at, too, is transmitted in place and kept until the kernel gives it back.
-//! - A packet that is not in the memory (a jumbo slot's, the heap's, another NUMA node's) is copied on
-//!   transmit, and so is a received packet that took several slots; both are counted.
+//! - With *zero copy* the device itself reads and writes the arena. Drivers of cards can do this on huge
+//!   pages; otherwise the kernel copies each packet once in each direction (*copy mode*), which is reported.
+//! - A shared packet is transmitted in place and kept until the kernel returns it.
+//! - A packet that is not in the memory (in a jumbo slot, on the heap, on another NUMA node) is copied on
+//!   transmit, and so is a received packet that occupied several slots; both are counted.
 //!
-//! # What is done to the machine
-//! The program, promiscuous mode, the number of queues and the like are set for as long as the queues are
-//! open. Program and promiscuous mode end with the process, however it ends.
+//! # Changes to the machine
+//! The program, promiscuous mode, the number of queues and other settings are set for as long as the queues
+//! are open. The program and promiscuous mode end with the process, however it ends.
 //!
 //! # Packets that the kernel has not finished
-//! See `offload/partial.rs`: beside its bytes nothing is told of a packet. A neighbour on the same machine
-//! leaves checksums to its virtual interface; such packets are recognised by their sum and finished. Where
-//! a program runs in the driver of a virtual Ethernet cable the kernel itself keeps the other end from
-//! sending segments beyond the MTU; in generic mode they come and are cut here (TCP alone). VLAN tags that
-//! a neighbour's kernel keeps beside the packet are lost: `ethtool -K INTERFACE txvlan off` on its side
-//! helps.
+//! See `offload/partial.rs`: there is no information about a packet besides its bytes. A neighbour on the
+//! same machine leaves checksums to its virtual interface; such packets are recognised by their sum and
+//! finished. If a program runs in the driver of a virtual Ethernet pair, the kernel itself prevents the other
+//! end from sending segments beyond the MTU; in generic mode they arrive and are cut here (only TCP). VLAN
+//! tags that a neighbour's kernel keeps outside the packet are lost: `ethtool -K INTERFACE txvlan off` on its
+//! side helps.
 
 mod device;
 mod frames;
@@ -66,19 +65,19 @@ use crate::queue::{Backend, Capabilities, DeviceError, DeviceFacts, Opened, RxQu
 
 /// Receives from and transmits to the machine's interfaces through AF_XDP sockets.
 ///
-/// Queue `n` of a device is received from and transmitted to through one socket, whoever opens it in
-/// this process; a queue may be opened twice, as when one configuration takes over from another, and
-/// then either gets some of its packets. Needs `CAP_NET_ADMIN`, `CAP_NET_RAW`, `CAP_BPF` and
-/// `CAP_IPC_LOCK`, which root has, and Linux 5.11.
+/// In this process, all receiving from and transmitting to queue `n` of a device uses one socket. A queue may
+/// be opened twice, for example when one configuration takes over from another; then each gets some of its
+/// packets. Needs `CAP_NET_ADMIN`, `CAP_NET_RAW`, `CAP_BPF` and `CAP_IPC_LOCK`, which root has, and Linux
+/// 5.11.
 ///
 /// # Resource usage
-/// The whole arena of standard slots is locked in memory. Each queue lends the kernel up to 2,048 packets
-/// of it to receive into, twice as many with zero copy; all queues of a device together at most a quarter
+/// The whole arena of standard slots is locked in memory. Each queue lends the kernel up to 2,048 packets of
+/// it to receive into, twice as many with zero copy; all queues of a device together lend at most a quarter
 /// of the arena.
 #[derive(Clone, Copy, Debug, Default)]
 pub struct AfXdp;
 
-/// Entries of the receive and the transmit ring unless told otherwise.
+/// The default number of entries of the receive and the transmit ring.
 const DESCRIPTORS: usize = 2048;
 
 impl Backend for AfXdp {
@@ -212,7 +211,7 @@ impl Backend for AfXdp {
     }
 }
 
-/// How queues are opened, and opened again when the interface comes back.
+/// How to open queues, and to open them again when the interface comes back.
 #[derive(Clone, Debug)]
 struct Opening {
     device: String,
@@ -265,7 +264,7 @@ impl Opening {
         Ok(lines)
     }
 
-    /// The same, when the interface has come back.
+    /// The same, after the interface has come back.
     fn lines_again(&self, queues: &[u32]) -> io::Result<Vec<Line>> {
         let port = Registry::lock().port(&self.device)?;
         let lines = self.lines(&port, queues, &mut Vec::new());
@@ -300,7 +299,7 @@ impl Opening {
         }
     }
 
-    /// What happens to the packets, in words.
+    /// What happens to the packets, as text.
     fn announcement(&self, in_driver: bool, refusal: Option<String>) -> String {
         let hook = if in_driver {
             "in the driver (native mode)".to_owned()
@@ -322,10 +321,10 @@ impl Opening {
     }
 }
 
-/// How the announcement of the program begins.
+/// The start of the message about the program.
 const TAKEN: &str = "an XDP program takes from the kernel";
 
-/// What AF_XDP cannot do is refused.
+/// Rejects options that AF_XDP does not support.
 fn refuse(device: &str, options: &RxOptions) -> Result<(), DeviceError> {
     if !options.filter.is_empty() {
         let what = "BPF_FILTER is for packet sockets; FromXDPDevice has ONLY and EXCEPT";
@@ -354,7 +353,7 @@ fn descriptors(device: &str, wanted: Option<usize>) -> Result<u32, DeviceError> 
     Ok(wanted as u32)
 }
 
-/// What becomes of the wish for a size of rings where there are rings.
+/// A note about the requested ring size, if there are rings already.
 fn ring_note(socket: &Socket, wish: &Wish) -> Option<String> {
     let (queue, size) = (socket.queue, socket.descriptors);
     let what = || format!("queue {queue} is open already, with rings of {size} packets (NDESC)");

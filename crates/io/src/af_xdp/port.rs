@@ -1,4 +1,4 @@
-//! An open interface: what all sockets of its queues share. There is one for each interface in the
+//! An open interface: the state that all sockets of its queues share. There is one for each interface in the
 //! process; the last user closes it.
 
 use std::io;
@@ -21,15 +21,15 @@ use crate::method::XdpHook;
 pub(super) struct Port {
     pub(super) device: Device,
     pub(super) index: u32,
-    /// The network namespace that it is in.
+    /// The network namespace of the interface.
     namespace: (u64, u64),
     /// The driver's name.
     pub(super) driver: String,
-    /// A card, or something that stands for one.
+    /// Whether it is a card, or something that represents one.
     pub(super) is_hardware: bool,
-    /// The longest packet, with its Ethernet header.
+    /// The maximum packet length, with the Ethernet header.
     max_length: AtomicUsize,
-    /// The kernel knows the interface no more: who opens it again needs another port.
+    /// The kernel no longer knows the interface: opening it again needs another port.
     is_abandoned: AtomicBool,
     state: Lock<State>,
 }
@@ -38,23 +38,23 @@ pub(super) struct Port {
 struct State {
     sockets: Vec<Weak<Socket>>,
     attachment: Weak<Attachment>,
-    /// What was changed about the interface, to be undone last things first.
+    /// Changed settings of the interface, to be restored in reverse order.
     changed: Vec<Restore>,
 }
 
-/// The program that takes packets from the kernel. It is taken off when this is dropped.
+/// The program that takes packets from the kernel. It is detached when this is dropped.
 #[derive(Debug)]
 pub(super) struct Attachment {
     link: OwnedFd,
     map: OwnedFd,
-    /// It runs in the driver.
+    /// Whether it runs in the driver.
     pub(super) in_driver: bool,
-    /// It takes packets of several buffers.
+    /// Whether it accepts packets of several buffers.
     fragments: bool,
     selection: Lock<Selection>,
 }
 
-/// The open ports of the process. Who opens something holds the lock meanwhile.
+/// The open ports of the process. The lock is held while something is opened.
 #[derive(Debug, Default)]
 pub(super) struct Registry(Vec<Weak<Port>>);
 
@@ -104,7 +104,7 @@ fn namespace() -> io::Result<(u64, u64)> {
     Ok((file.st_dev(), file.st_ino()))
 }
 
-/// Takes back packets that are transmitted, from all sockets that nobody uses just now.
+/// Takes back transmitted packets from all sockets that are not in use at this moment.
 #[cold]
 pub(super) fn reap_everywhere() {
     // Who opens a port needs no packets from here.
@@ -129,20 +129,20 @@ impl Port {
         self.state().sockets.iter().all(|socket| socket.strong_count() == 0)
     }
 
-    /// Whether nobody receives, and nobody transmits by queues from this number on.
+    /// Whether no queue receives, and no queue from this number on transmits.
     pub(super) fn is_free_from(&self, queue: usize) -> bool {
         let state = self.state();
         let mut open = state.sockets.iter().filter_map(Weak::upgrade);
         open.all(|socket| *socket.receivers.lock() == 0 && (socket.queue as usize) < queue)
     }
 
-    /// The longest packet, with its Ethernet header, when it was asked last.
+    /// The maximum packet length, with the Ethernet header, when it was last requested.
     #[inline]
     pub(super) fn max_length(&self) -> usize {
         self.max_length.load(Ordering::Relaxed)
     }
 
-    /// Asks for the longest packet again.
+    /// Requests the maximum packet length again.
     pub(super) fn refresh(&self) {
         if let Some(length) = self.device.max_length() {
             self.max_length.store(length, Ordering::Relaxed);
@@ -154,23 +154,23 @@ impl Port {
         self.device.index().is_ok_and(|index| index.cast_unsigned() == self.index)
     }
 
-    /// Nothing will come by it any more, even should there be an interface of its number again: sockets
-    /// and programs are not bound to that.
+    /// Marks the port as unusable, even if there is an interface with its number again: sockets and programs
+    /// are not bound to that.
     pub(super) fn abandon(&self) {
         self.is_abandoned.store(true, Ordering::Relaxed);
     }
 
-    /// Packets may come that the kernel has not finished: from this machine, or a neighbour on it.
+    /// Whether packets that the kernel has not finished may arrive: from this machine, or a neighbour on it.
     pub(super) fn may_be_unfinished(&self) -> bool {
         !self.is_hardware || ["virtio_net", "vmxnet3", "hv_netvsc", "vif"].contains(&&*self.driver)
     }
 
-    /// Undoes this change when the port is closed.
+    /// Restores this setting when the port is closed.
     pub(super) fn remember(&self, change: Restore) {
         self.state().changed.push(change);
     }
 
-    /// The socket of a queue, with the announcements of a new one.
+    /// The socket of a queue, with the messages for a new one.
     pub(super) fn socket(
         self: &Arc<Self>,
         wish: &Wish,
@@ -193,7 +193,7 @@ impl Port {
         Ok(socket)
     }
 
-    /// The program of this interface, put there if there is none.
+    /// The program of this interface; attaches it if there is none.
     pub(super) fn attach(
         &self,
         hook: XdpHook,
@@ -253,19 +253,19 @@ fn is_final(error: &io::Error) -> bool {
     )
 }
 
-/// Why the program is not there.
+/// Why the program is not attached.
 #[derive(Debug)]
 pub(super) enum AttachError {
     TooManyRules,
-    /// It runs in the other mode for somebody else.
+    /// It runs in the other mode for another user.
     Elsewhere,
     Load(io::Error),
     Link(io::Error),
 }
 
 impl Port {
-    /// A program in the driver that leaves all packets to the kernel until somebody receives: without
-    /// one, drivers of cards have no zero copy for transmitting either.
+    /// A program in the driver that leaves all packets to the kernel until a queue receives: without one,
+    /// drivers of cards have no zero copy for transmitting either.
     pub(super) fn attach_to_transmit(&self) -> Option<Arc<Attachment>> {
         if let Some(attachment) = self.state().attachment.upgrade() {
             return attachment.in_driver.then_some(attachment);
@@ -276,12 +276,12 @@ impl Port {
 }
 
 impl Attachment {
-    /// Takes the packets of a queue to its socket, or leaves them to the kernel again.
+    /// Sends the packets of a queue to its socket, or leaves them to the kernel again.
     pub(super) fn direct(&self, queue: u32, socket: Option<&Socket>) -> io::Result<()> {
         sys::set_in_map(&self.map, queue, socket.map(Socket::fd))
     }
 
-    /// Takes other packets from now on.
+    /// Changes the selection of packets.
     fn change(&self, selection: &Selection) -> Result<(), AttachError> {
         let mut current = self.selection.lock();
         if *current == *selection {
@@ -297,7 +297,7 @@ impl Attachment {
 
 impl Drop for Port {
     fn drop(&mut self) {
-        /// Channels cannot be taken away while the kernel still closes their sockets.
+        /// Channels cannot be removed while the kernel is still closing their sockets.
         const PATIENCE: Duration = Duration::from_secs(2);
         let end = Instant::now() + PATIENCE;
         while let Some(change) = self.state().changed.pop() {

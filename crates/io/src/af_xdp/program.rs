@@ -1,5 +1,5 @@
-//! The program that the kernel runs on each packet: it sends the packets that are wanted to the socket
-//! of their queue, and leaves the others to the kernel.
+//! The program that the kernel runs on each packet: it sends the selected packets to the socket of their
+//! queue, and leaves the others to the kernel.
 
 use std::net::{Ipv4Addr, Ipv6Addr};
 use std::os::fd::{AsRawFd, OwnedFd};
@@ -7,8 +7,7 @@ use std::os::fd::{AsRawFd, OwnedFd};
 use super::sys::Instruction;
 use crate::rule::{IP, IP6, Network, Rule, Side};
 
-/// Which packets are wanted: those that fulfil one of the rules of `only`, if there are any, and none of
-/// `except`.
+/// The selected packets: those that match one of the rules of `only`, if there are any, and none of `except`.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub(super) struct Selection {
     pub(super) only: Vec<Rule>,
@@ -28,12 +27,12 @@ const ARG2: u8 = 2;
 const ARG3: u8 = 3;
 const SCRATCH: u8 = 4;
 const END: u8 = 3;
-/// The header at hand.
+/// The current header.
 const HEADER: u8 = 2;
 const CONTEXT: u8 = 6;
 const ETHER_TYPE: u8 = 7;
 const PROTOCOL: u8 = 8;
-/// 1 where the ports are known.
+/// 1 if the ports are known.
 const HAS_PORTS: u8 = 9;
 const STACK: u8 = 10;
 
@@ -77,17 +76,17 @@ const QUEUE: i16 = 16;
 const XDP_PASS: i32 = 2;
 const BPF_FUNC_REDIRECT_MAP: i32 = 51;
 
-/// A place that jumps lead to.
+/// A target of jumps.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 struct Label(usize);
 
-/// A program in the making.
+/// A program under construction.
 #[derive(Debug, Default)]
 struct Assembler {
     instructions: Vec<Instruction>,
-    /// For each label where it is.
+    /// The position of each label.
     places: Vec<Option<usize>>,
-    /// Jumps, and where to.
+    /// Jumps, with their targets.
     jumps: Vec<(usize, Label)>,
 }
 
@@ -116,7 +115,7 @@ impl Assembler {
         self.jump(GO, 0, 0, to);
     }
 
-    /// Goes to `otherwise` unless the packet has `bytes` from the header at hand on.
+    /// Jumps to `otherwise` unless the packet has `bytes` bytes from the current header on.
     fn need(&mut self, bytes: i32, otherwise: Label) {
         self.emit(MOVE, SCRATCH, HEADER, 0, 0);
         self.emit(ADD, SCRATCH, 0, 0, bytes);
@@ -124,7 +123,7 @@ impl Assembler {
         self.emit(IF_GREATER_REGISTER, SCRATCH, END, 0, 0);
     }
 
-    /// Loads a field of the header at hand, in the machine's byte order.
+    /// Loads a field of the current header, in the machine's byte order.
     fn load(&mut self, to: u8, at: i16, bits: i32) {
         let code = match bits {
             8 => LOAD8,
@@ -137,7 +136,7 @@ impl Assembler {
         }
     }
 
-    /// Keeps a field of the header at hand on the stack.
+    /// Stores a field of the current header on the stack.
     fn keep(&mut self, at: i16, bits: i32, place: i16) {
         self.load(SCRATCH, at, bits);
         self.emit(STORE32, STACK, SCRATCH, place, 0);
@@ -153,7 +152,7 @@ impl Assembler {
     }
 }
 
-/// The program for a map of sockets by queue. None when there are more rules than a program can hold.
+/// The program for a map of sockets by queue. `None` when there are more rules than fit in a program.
 pub(super) fn assemble(map: &OwnedFd, selection: &Selection) -> Option<Vec<Instruction>> {
     build(map.as_raw_fd(), selection)
 }
@@ -256,7 +255,7 @@ fn dissect(a: &mut Assembler, pass: Label) {
     a.place(done);
 }
 
-/// Goes to `then` if the packet fulfils the rule.
+/// Jumps to `then` if the packet matches the rule.
 fn match_rule(a: &mut Assembler, rule: &Rule, then: Label) {
     let not = a.label();
     if let Some(ether_type) = rule.ether_type {
@@ -297,7 +296,7 @@ fn match_rule(a: &mut Assembler, rule: &Rule, then: Label) {
     a.place(not);
 }
 
-/// Goes to `not` unless the side that is meant, or one of the two, passes the test.
+/// Jumps to `not` unless the named side, or one of the two, passes the test.
 fn match_side(
     a: &mut Assembler,
     side: Side,

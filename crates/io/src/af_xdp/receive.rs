@@ -20,34 +20,33 @@ use crate::meter::Meter;
 use crate::offload::{self, Finished, Finisher};
 use crate::queue::RxQueue;
 
-/// A receive queue: that of one queue of the device, or of several where the device has more than
-/// were asked for.
+/// A receive queue: one queue of the device, or several if the device has more than were requested.
 #[repr(align(128))]
 pub(super) struct Receiver {
     state: State,
     /// Opens the queues again after the interface was gone.
     reopen: Box<dyn Fn() -> io::Result<Vec<Line>> + Send>,
     watch: Watch,
-    /// How often an idle thread is to come and look.
+    /// How often an idle thread must check.
     ticks: Option<Duration>,
-    /// A line lacks memory to receive into.
+    /// Whether a line lacks memory to receive into.
     starving: bool,
     /// The line to begin with.
     first: usize,
-    /// Calls in a row that brought nothing.
+    /// Calls in a row without packets.
     idle: u32,
     busy_poll: bool,
     finish: Finish,
-    /// Packets that are received and not yet handed on.
+    /// Packets that are received and not yet passed on.
     ready: VecDeque<Packet>,
-    /// By which it comes to the sockets' receiving side.
+    /// The identity for access to the receiving side of the sockets.
     identity: Identity,
     meter: Arc<Meter>,
 }
 
 enum State {
     Open(Vec<Line>),
-    /// The interface is gone. The error is still to be told, or when to look again.
+    /// The interface is gone. Contains the error to report, or when to check again.
     Gone(Instant),
 }
 
@@ -60,7 +59,7 @@ pub(super) struct Line {
     promiscuous: Option<OwnedFd>,
 }
 
-/// What is done with each packet.
+/// How to finish each packet.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Finish {
     pub(super) finisher: Finisher,
@@ -70,9 +69,9 @@ pub(super) struct Finish {
     pub(super) may_be_unfinished: bool,
 }
 
-/// Calls in a row without packets after which is asked whether the interface is still there.
+/// Calls in a row without packets after which to check whether the interface still exists.
 const IDLE: u32 = 32;
-/// How often an interface that is gone is looked for.
+/// How often to check for an interface that is gone.
 const LOOK: Duration = Duration::from_millis(100);
 
 impl Line {
@@ -95,7 +94,7 @@ impl Line {
     }
 }
 
-/// Has a meter ask the kernel what these lines lose.
+/// Makes a meter ask the kernel for the losses of these lines.
 fn watch_losses(meter: &Meter, lines: &[Line]) {
     let sockets: Vec<_> = lines.iter().map(|line| Arc::downgrade(&line.socket)).collect();
     let lost = |socket: Arc<Socket>| {
@@ -182,7 +181,7 @@ impl Receiver {
         n
     }
 
-    /// What is to be done when nothing came.
+    /// What to do when nothing arrived.
     #[cold]
     fn rest(&mut self) -> io::Result<usize> {
         match &self.state {
@@ -209,7 +208,7 @@ impl Receiver {
         Ok(0)
     }
 
-    /// Has an idle thread come and look every so often, although nothing has come.
+    /// Makes an idle thread check regularly, even if nothing has arrived.
     fn tick(&mut self, every: Option<Duration>) {
         if self.ticks != every {
             self.ticks = every;
@@ -219,7 +218,7 @@ impl Receiver {
         }
     }
 
-    /// Looks whether the interface is still there.
+    /// Checks whether the interface still exists.
     fn look(&mut self) -> io::Result<usize> {
         let State::Open(lines) = &self.state else { return Ok(0) };
         let Some(port) = lines.first().map(|line| &line.socket.port) else { return Ok(0) };
@@ -304,7 +303,7 @@ impl Receiver {
     }
 }
 
-/// Bytes of VLAN tags that a packet of the MTU may have.
+/// The maximum length of VLAN tags, in bytes, in addition to the MTU.
 const TAGS: usize = 8;
 
 impl RxQueue for Receiver {
@@ -384,7 +383,7 @@ fn restore(rx: &mut Rx, place: Place) -> Option<Packet> {
     fits.then_some(packet)
 }
 
-/// Of how many descriptors the next packet consists; none while the kernel has not written all.
+/// The number of descriptors of the next packet; `None` while the kernel has not written all of them.
 fn length_of(rx: &mut Rx) -> Option<u32> {
     let available = rx.received.available(u32::MAX);
     let end = (0..available).find(|at| rx.received.peek(*at).is_some_and(|p| !p.is_continued()));
@@ -392,7 +391,7 @@ fn length_of(rx: &mut Rx) -> Option<u32> {
     end.map(|end| end + 1).or((available == rx.received.size()).then_some(available))
 }
 
-/// Copies a packet that lies in several slots into one.
+/// Copies a packet that occupies several slots into one.
 #[cold]
 fn join(rx: &mut Rx, descriptors: u32) -> Option<Packet> {
     let places = |rx: &Rx| (0..descriptors).filter_map(|at| rx.received.peek(at)).collect();

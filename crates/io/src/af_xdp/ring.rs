@@ -7,7 +7,7 @@ use std::sync::atomic::{AtomicU32, Ordering, fence};
 
 use super::sys::Shared;
 
-/// A packet in a ring: where it is, how long, and whether it goes on in the next descriptor.
+/// A packet in a ring: its address, its length, and whether it continues in the next descriptor.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 #[repr(C)]
 pub(super) struct Place {
@@ -17,11 +17,11 @@ pub(super) struct Place {
     pub(super) options: u32,
 }
 
-/// How many of an address' bits say where the chunk starts; the others say how far in the data is.
+/// The number of address bits for the start of the chunk; the other bits are the offset of the data.
 const START_BITS: u32 = 48;
 
 impl Place {
-    /// `XDP_PKT_CONTD`: the packet goes on in the next descriptor.
+    /// `XDP_PKT_CONTD`: the packet continues in the next descriptor.
     pub(super) const CONTINUED: u32 = 1;
 
     pub(super) fn is_continued(self) -> bool {
@@ -29,17 +29,17 @@ impl Place {
     }
 }
 
-/// The address of data that is `offset` bytes behind `start`.
+/// The address of data that is `offset` bytes after `start`.
 pub(super) fn address(start: u64, offset: u64) -> u64 {
     start | offset << START_BITS
 }
 
-/// Where the data is that an address names.
+/// The position of the data at an address.
 pub(super) fn position(address: u64) -> u64 {
     (address & ((1 << START_BITS) - 1)) + (address >> START_BITS)
 }
 
-/// Where the parts of a ring are in its memory (`struct xdp_ring_offset`).
+/// The positions of a ring's parts in its memory (`struct xdp_ring_offset`).
 #[derive(Clone, Copy, Debug, Default)]
 #[repr(C)]
 pub(super) struct Layout {
@@ -50,13 +50,13 @@ pub(super) struct Layout {
 }
 
 impl Layout {
-    /// Bytes of a ring with so many entries of type `T`.
+    /// The size in bytes of a ring with this many entries of type `T`.
     pub(super) fn len<T>(&self, size: u32) -> usize {
         self.entries as usize + size as usize * size_of::<T>()
     }
 }
 
-/// What both sides of a ring have.
+/// The state that both sides of a ring have.
 #[derive(Debug)]
 struct Ring<T> {
     producer: NonNull<AtomicU32>,
@@ -72,8 +72,8 @@ unsafe impl<T: Copy> Send for Ring<T> {}
 
 impl<T: Copy> Ring<T> {
     /// # Safety
-    /// `memory` is mapped as long as the ring is used, and is one of the socket's rings of `size`
-    /// entries of type `T`, a power of two.
+    /// `memory` is mapped as long as the ring is used, and is one of the socket's rings with `size` entries
+    /// of type `T`, a power of two.
     unsafe fn new(memory: &Shared, layout: &Layout, size: u32) -> Option<Self> {
         let word = |at: u64| memory.at(at as usize, 4).map(NonNull::cast);
         Some(Self {
@@ -107,25 +107,25 @@ impl<T: Copy> Ring<T> {
     }
 }
 
-/// The side of a ring that writes: ours of the fill and the transmit ring.
+/// The writing side of a ring: ours for the fill and the transmit ring.
 #[derive(Debug)]
 pub(super) struct Producer<T> {
     ring: Ring<T>,
     /// Entries written, whether or not they are published.
     written: u32,
-    /// Entries that the kernel had read when it was asked last.
+    /// Entries that the kernel had read at the last check.
     read: u32,
 }
 
 impl<T: Copy> Producer<T> {
     /// # Safety
-    /// As [`Ring::new`], of a ring that the kernel reads.
+    /// See [`Ring::new`], for a ring that the kernel reads.
     pub(super) unsafe fn new(memory: &Shared, layout: &Layout, size: u32) -> Option<Self> {
         // SAFETY: the caller's promise.
         Some(Self { ring: unsafe { Ring::new(memory, layout, size) }?, written: 0, read: 0 })
     }
 
-    /// For how many entries there is room, up to `wanted` at least if there is as much.
+    /// The number of free entries, at least `wanted` if there are as many.
     #[inline]
     pub(super) fn room(&mut self, wanted: u32) -> u32 {
         let room = self.ring.size - self.written.wrapping_sub(self.read);
@@ -136,10 +136,10 @@ impl<T: Copy> Producer<T> {
         self.ring.size - self.written.wrapping_sub(self.read)
     }
 
-    /// Writes the next entry. The kernel sees it once it is [published](Self::publish).
+    /// Writes the next entry. The kernel sees it after it is [published](Self::publish).
     ///
     /// # Safety
-    /// There is [room](Self::room), and the memory that the entry names is the kernel's from now on.
+    /// There is [room](Self::room), and the memory of the entry belongs to the kernel from now on.
     #[inline]
     pub(super) unsafe fn write(&mut self, entry: T) {
         // SAFETY: the entry lies in the ring, and the kernel does not read it yet.
@@ -147,13 +147,13 @@ impl<T: Copy> Producer<T> {
         self.written = self.written.wrapping_add(1);
     }
 
-    /// Lets the kernel see what was written.
+    /// Makes the written entries visible to the kernel.
     #[inline]
     pub(super) fn publish(&self) {
         self.ring.producer().store(self.written, Ordering::Release);
     }
 
-    /// Whether the kernel wants to be called to look at the ring.
+    /// Whether the kernel needs a call to look at the ring.
     #[inline]
     pub(super) fn wants_call(&self) -> bool {
         // The kernel sets the flag and looks at the ring; we write to the ring and look at the flag.
@@ -171,25 +171,25 @@ impl<T: Copy> Producer<T> {
     }
 }
 
-/// The side of a ring that reads: ours of the receive and the completion ring.
+/// The reading side of a ring: ours for the receive and the completion ring.
 #[derive(Debug)]
 pub(super) struct Consumer<T> {
     ring: Ring<T>,
-    /// Entries read, whether or not they are given back.
+    /// Entries read, whether or not they are released.
     read: u32,
-    /// Entries that the kernel had written when it was asked last.
+    /// Entries that the kernel had written at the last check.
     written: u32,
 }
 
 impl<T: Copy> Consumer<T> {
     /// # Safety
-    /// As [`Ring::new`], of a ring that the kernel writes.
+    /// See [`Ring::new`], for a ring that the kernel writes.
     pub(super) unsafe fn new(memory: &Shared, layout: &Layout, size: u32) -> Option<Self> {
         // SAFETY: the caller's promise.
         Some(Self { ring: unsafe { Ring::new(memory, layout, size) }?, read: 0, written: 0 })
     }
 
-    /// How many entries there are to read, up to `wanted` at least if there are as many.
+    /// The number of entries to read, at least `wanted` if there are as many.
     #[inline]
     pub(super) fn available(&mut self, wanted: u32) -> u32 {
         let available = self.written.wrapping_sub(self.read);
@@ -200,7 +200,7 @@ impl<T: Copy> Consumer<T> {
         self.written.wrapping_sub(self.read)
     }
 
-    /// The entry `ahead` places behind the next one, if it is [available](Self::available).
+    /// The entry `ahead` places after the next one, if it is [available](Self::available).
     #[inline]
     pub(super) fn peek(&self, ahead: u32) -> Option<T> {
         if ahead >= self.written.wrapping_sub(self.read) {
@@ -211,20 +211,20 @@ impl<T: Copy> Consumer<T> {
         Some(unsafe { self.ring.entry(self.read.wrapping_add(ahead)).read() })
     }
 
-    /// Goes on behind `count` entries that were looked at.
+    /// Moves on past `count` entries that were read.
     #[inline]
     pub(super) fn skip(&mut self, count: u32) {
         let available = self.written.wrapping_sub(self.read);
         self.read = self.read.wrapping_add(count.min(available));
     }
 
-    /// Gives the entries that were read back to the kernel.
+    /// Releases the entries that were read to the kernel.
     #[inline]
     pub(super) fn release(&self) {
         self.ring.consumer().store(self.read, Ordering::Release);
     }
 
-    /// How many entries the ring has.
+    /// The number of entries of the ring.
     pub(super) fn size(&self) -> u32 {
         self.ring.size
     }
@@ -234,7 +234,7 @@ impl<T: Copy> Consumer<T> {
 mod tests {
     use super::*;
 
-    /// Both sides of a ring of four numbers, in memory that nobody else has.
+    /// Both sides of a ring of four numbers, in private memory.
     fn ring() -> (Shared, Producer<u64>, Consumer<u64>) {
         let flags = rustix::fs::MemfdFlags::CLOEXEC;
         let file = rustix::fs::memfd_create("ring", flags).unwrap();

@@ -16,38 +16,38 @@ use super::port::Port;
 use super::ring::{Consumer, Layout, Place, Producer};
 use super::sys::{self, Shared};
 
-/// The socket of a queue. The receiving and the transmitting side share it, and may be used by
-/// different threads. Each side is as a rule used by one, which pays nothing for that others may come: to look after
-/// packets that are transmitted, or with another configuration.
+/// The socket of a queue. The receiving and the transmitting side share it, and different threads may use
+/// them. Usually one thread uses each side, at no extra cost. Other threads may come to take back transmitted
+/// packets, or with another configuration.
 #[derive(Debug)]
 pub(super) struct Socket {
     // The kernel lets go of all packets before the fields behind it free them.
     kernel: Kernel,
     pub(super) rx: BiasedMutex<Rx>,
     pub(super) tx: BiasedMutex<Tx>,
-    /// Packets that the device dropped when they were transmitted.
+    /// Packets that the device dropped on transmission.
     dropped: AtomicU64,
     pub(super) queue: u32,
     pub(super) mode: Mode,
-    /// Queues that receive from it. Who changes it from or to 0 leads the packets here, or no more.
+    /// Queues that receive from it. A change from or to 0 directs the packets here, or no longer.
     pub(super) receivers: Lock<usize>,
     /// Entries of the receive and the transmit ring.
     pub(super) descriptors: u32,
-    /// Packets wait in the transmit ring for another call.
+    /// Whether packets in the transmit ring wait for another call.
     unsent: AtomicBool,
     pub(super) port: Arc<Port>,
 }
 
-/// How a socket uses the packet memory. Sockets that share a registration do it alike.
+/// How a socket uses the packet memory. Sockets that share a registration do it in the same way.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) struct Mode {
-    /// The device reads and writes the packets itself.
+    /// Whether the device reads and writes the packets itself.
     pub(super) zero_copy: bool,
-    /// Packets may span several slots.
+    /// Whether packets may span several slots.
     pub(super) fragments: bool,
 }
 
-/// What the kernel knows of a socket.
+/// The kernel's view of a socket.
 #[derive(Debug)]
 struct Kernel {
     // The memory of the rings keeps the socket open: it goes first.
@@ -63,9 +63,9 @@ pub(super) struct Rx {
     pub(super) received: Consumer<Place>,
     fill: Producer<u64>,
     pub(super) lent: Lent,
-    /// How many packets the kernel has at most to receive into.
+    /// The maximum number of packets that the kernel has to receive into.
     level: usize,
-    /// There was no memory; when to ask for packets again.
+    /// Set when there was no memory: when to request packets again.
     retry: Option<Instant>,
 }
 
@@ -85,14 +85,14 @@ impl Rx {
     }
 }
 
-/// How long packets are not asked for again when there were none.
+/// How long to wait before packets are requested again when there were none.
 pub(super) const RETRY: Duration = Duration::from_millis(1);
 
-/// What is wanted of a socket.
+/// The requested properties of a socket.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Wish {
     pub(super) queue: u32,
-    /// How many queues of the device are opened, which share the memory that it is lent.
+    /// The number of opened queues of the device, which share the memory that it is lent.
     pub(super) of_queues: usize,
     /// Entries of the receive and the transmit ring.
     pub(super) descriptors: u32,
@@ -112,7 +112,7 @@ struct Address {
     shared: u32,
 }
 
-/// Where the parts of the four rings are.
+/// The positions of the parts of the four rings.
 #[derive(Clone, Copy, Debug, Default)]
 #[repr(C)]
 struct Layouts {
@@ -143,8 +143,8 @@ pub(super) struct Statistics {
 unsafe impl sys::Plain for Statistics {}
 
 impl Socket {
-    /// Opens and binds the socket of a queue in the best way that the device and the wish allow.
-    /// `own_device` says whether the program runs in the driver of a device that may have zero copy.
+    /// Opens and binds the socket of a queue in the best way that the device and the request allow.
+    /// `own_device` tells whether the program runs in the driver of a device that may have zero copy.
     pub(super) fn open(port: &Arc<Port>, wish: &Wish, own_device: bool) -> io::Result<Arc<Self>> {
         let zero_copy: &[bool] = match wish.zero_copy {
             Some(true) => &[true],
@@ -194,12 +194,12 @@ impl Socket {
         &self.kernel.socket
     }
 
-    /// Packets that were to be transmitted and were not.
+    /// Packets that should have been transmitted and were not.
     pub(super) fn untransmitted(&self) -> u64 {
         self.statistics().tx_invalid + self.dropped.load(Ordering::Relaxed)
     }
 
-    /// What the kernel counts.
+    /// The kernel's counts.
     pub(super) fn statistics(&self) -> Statistics {
         const XDP_STATISTICS: c_int = 7;
         sys::get(self.fd(), libc::SOL_XDP, XDP_STATISTICS).unwrap_or_default()
@@ -208,7 +208,7 @@ impl Socket {
     /// Gives the kernel packets to receive into, up to the level.
     #[inline]
     pub(super) fn refill(&self, rx: &mut Rx) {
-        /// As many as are worth the trouble.
+        /// The minimum number that is worth the work.
         const LEAST: usize = 16;
         let wanted = rx.level.saturating_sub(rx.lent.count());
         if wanted >= LEAST.min(rx.level) {
@@ -253,33 +253,33 @@ impl Socket {
         }
     }
 
-    /// Whether the kernel still knows the socket's device. It forgets one that is deleted, or taken to
-    /// another network namespace, for good.
+    /// Whether the kernel still knows the socket's device. It permanently forgets one that is deleted, or
+    /// moved to another network namespace.
     pub(super) fn is_bound(&self) -> bool {
         self.port.is_there()
             && !sys::kick_receive(self.fd()).is_err_and(|error| self.is_loose(&error))
     }
 
-    /// Whether an error says that the kernel does not know the socket's device. With zero copy drivers
-    /// say the same while they start anew.
+    /// Whether an error means that the kernel does not know the socket's device. With zero copy, drivers
+    /// return the same error while they restart.
     pub(super) fn is_loose(&self, error: &io::Error) -> bool {
         error.raw_os_error() == Some(libc::ENXIO) && !self.mode.zero_copy
     }
 
-    /// Whether packets wait in the transmit ring for [another call](Self::go_on_transmitting).
+    /// Whether packets in the transmit ring wait for [another call](Self::go_on_transmitting).
     #[inline]
     pub(super) fn has_unsent(&self) -> bool {
         self.unsent.load(Ordering::Relaxed)
     }
 
-    /// Takes back packets that are transmitted, unless somebody else does just now.
+    /// Takes back transmitted packets, unless another thread is doing so at this moment.
     pub(super) fn try_reap(&self) {
         if let Some(mut tx) = self.tx.try_visit() {
             tx.reap();
         }
     }
 
-    /// Goes on with what the device had no room for, if there is something.
+    /// Continues to transmit what the device had no room for, if there is anything.
     pub(super) fn go_on_transmitting(&self) {
         if self.unsent.load(Ordering::Relaxed)
             && let Some(mut tx) = self.tx.try_visit()
@@ -289,7 +289,8 @@ impl Socket {
         }
     }
 
-    /// Whether what was put into the ring before has been transmitted, or will be without another call.
+    /// Whether everything that was put into the ring before has been transmitted, or will be without another
+    /// call.
     pub(super) fn has_caught_up(&self, tx: &mut Tx) -> io::Result<bool> {
         if self.unsent.load(Ordering::Relaxed) {
             self.kick(tx, Duration::ZERO)?;
@@ -297,8 +298,8 @@ impl Socket {
         Ok(!self.unsent.load(Ordering::Relaxed))
     }
 
-    /// Has the kernel transmit what is in the ring. While the device has no room for it, this goes on
-    /// trying for as long as `patience` says: nobody may call again soon.
+    /// Makes the kernel transmit what is in the ring. While the device has no room for it, this retries for
+    /// as long as `patience` allows, because there may be no other call soon.
     pub(super) fn kick(&self, tx: &mut Tx, patience: Duration) -> io::Result<()> {
         if !tx.ring.wants_call() {
             return Ok(());
@@ -334,7 +335,7 @@ impl Socket {
 }
 
 impl Tx {
-    /// Takes back packets that are transmitted.
+    /// Takes back transmitted packets.
     #[inline]
     pub(super) fn reap(&mut self) {
         const MOST: u32 = 1024;
@@ -351,7 +352,7 @@ impl Tx {
     }
 }
 
-/// A socket with its rings that is not bound to a queue yet.
+/// A socket with its rings that is not yet bound to a queue.
 struct Unbound {
     kernel: Kernel,
     rx: Rx,
@@ -368,7 +369,7 @@ const XDP_UMEM_COMPLETION_RING: c_int = 6;
 const XDP_MAX_TX_SKB_BUDGET: c_int = 9;
 
 impl Unbound {
-    /// `register` says whether it brings the memory along; else it is to share that of another one.
+    /// With `register`, it registers the memory; otherwise it must share that of another socket.
     fn new(wish: &Wish, frames: Frames, register: bool) -> io::Result<Self> {
         let size = wish.descriptors;
         let socket = sys::socket(libc::AF_XDP, libc::SOCK_RAW, 0)?;
@@ -417,7 +418,7 @@ impl Unbound {
         })
     }
 
-    /// Binds to a queue, with memory of its own or with that of another socket.
+    /// Binds to a queue, with its own memory or with that of another socket.
     fn bind(
         &self,
         interface: u32,
@@ -471,7 +472,7 @@ impl Unbound {
     }
 }
 
-/// How many packets a queue is lent at most: `wanted`, or its share of a quarter of all.
+/// The maximum number of packets lent to a queue: `wanted`, or its share of a quarter of all.
 fn level(frames: &Frames, wish: &Wish, wanted: usize) -> usize {
     (frames.count() / 4 / wish.of_queues.max(1)).clamp(1, wanted)
 }
@@ -508,9 +509,9 @@ fn register_memory(socket: &OwnedFd, base: usize, len: usize) -> io::Result<()> 
     })
 }
 
-/// Sets what makes a socket faster, and how it polls.
+/// Sets options for speed and polling.
 fn tune(socket: &OwnedFd, wish: &Wish) -> io::Result<()> {
-    /// Bytes of packets on their way through the kernel.
+    /// Bytes of packets in flight through the kernel.
     const SEND_BUFFER: c_int = 64 << 20;
     // Kernels before 6.17 transmit 32 packets a call.
     let _ = sys::set(socket, libc::SOL_XDP, XDP_MAX_TX_SKB_BUDGET, &wish.descriptors.min(256));
@@ -520,11 +521,11 @@ fn tune(socket: &OwnedFd, wish: &Wish) -> io::Result<()> {
     wish.busy_poll.map_or(Ok(()), |micros| poll_busily(socket, micros))
 }
 
-/// Has a socket poll its device for so long when it is called.
+/// Makes a socket poll its device for this long when it is called.
 pub(super) fn poll_busily(socket: &OwnedFd, micros: u32) -> io::Result<()> {
     const SO_PREFER_BUSY_POLL: c_int = 69;
     const SO_BUSY_POLL_BUDGET: c_int = 70;
-    /// Packets that one call of busy polling takes at most.
+    /// The maximum number of packets of one call of busy polling.
     const BUDGET: c_int = 64;
     let micros = c_int::try_from(micros).unwrap_or(c_int::MAX);
     sys::set(socket, libc::SOL_SOCKET, SO_PREFER_BUSY_POLL, &1)?;
@@ -532,7 +533,7 @@ pub(super) fn poll_busily(socket: &OwnedFd, micros: u32) -> io::Result<()> {
     sys::set(socket, libc::SOL_SOCKET, SO_BUSY_POLL_BUDGET, &BUDGET)
 }
 
-/// A socket whose memory others may share.
+/// A socket whose memory other sockets may share.
 struct Sharer {
     base: usize,
     mode: Mode,
@@ -541,10 +542,10 @@ struct Sharer {
 
 static SHARERS: Lock<Vec<Sharer>> = Lock::new(Vec::new());
 
-/// Says, when it is dropped behind the socket, when the kernel has let go of the socket's packets.
+/// When it is dropped after the socket, it determines when the kernel no longer uses the socket's packets.
 #[derive(Debug)]
 struct Release {
-    /// Interface and queue of a device that writes to the packets itself.
+    /// The interface and queue of a device that writes to the packets itself.
     queue: Option<(u32, u32)>,
     released: Arc<AtomicBool>,
 }
@@ -558,8 +559,8 @@ impl Drop for Release {
     }
 }
 
-/// Waits until a queue has no socket any more, by binding another one to it. The kernel tells a device
-/// some time after a socket is closed to leave its memory alone.
+/// Waits until a queue has no socket any more, by binding another one to it. The kernel needs some time after
+/// a socket is closed until it makes a device leave the socket's memory alone.
 fn wait_for(interface: u32, queue: u32) -> bool {
     const PATIENCE: Duration = Duration::from_secs(2);
     let end = Instant::now() + PATIENCE;

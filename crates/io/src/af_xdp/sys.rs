@@ -1,4 +1,4 @@
-//! The system calls of AF_XDP sockets and of BPF, in safe dress.
+//! Safe wrappers of the system calls for AF_XDP sockets and BPF.
 //!
 //! Sources: the kernel's `Documentation/networking/af_xdp.rst`, `linux/if_xdp.h`, bpf(2), `linux/bpf.h`.
 
@@ -11,12 +11,12 @@ use std::time::{Duration, Instant};
 
 use libc::{c_int, c_uint, c_void, socklen_t};
 
-/// How long a queue or an interface that is taken is tried again: the kernel gives back what an
-/// ended process had some milliseconds after its end.
+/// How long to retry a queue or an interface that is in use: the kernel releases the resources of an ended
+/// process some milliseconds after its end.
 const PATIENCE: Duration = Duration::from_secs(2);
 const PAUSE: Duration = Duration::from_millis(5);
 
-/// Runs a step until it no longer says that something is busy.
+/// Repeats an operation until it no longer returns that something is busy.
 pub(super) fn while_busy<T>(mut step: impl FnMut() -> io::Result<T>) -> io::Result<T> {
     let end = Instant::now() + PATIENCE;
     loop {
@@ -62,7 +62,7 @@ pub(super) fn set<T: Copy>(
     Ok(())
 }
 
-/// What [`get`] may read: plain numbers, of which any bytes are a value.
+/// Types that [`get`] may read: plain numbers, for which any bytes are a value.
 ///
 /// # Safety
 /// Every pattern of bytes is a value of the type.
@@ -71,7 +71,7 @@ pub(super) unsafe trait Plain: Copy + Default {}
 // SAFETY: a number.
 unsafe impl Plain for c_int {}
 
-/// Reads a socket option. What an older kernel does not tell stays 0.
+/// Reads a socket option. Fields that an older kernel does not fill in stay 0.
 pub(super) fn get<T: Plain>(socket: &OwnedFd, level: c_int, option: c_int) -> io::Result<T> {
     let mut value = T::default();
     let mut size = size_of::<T>() as socklen_t;
@@ -92,7 +92,7 @@ pub(super) fn bind<T: Copy>(socket: &OwnedFd, address: &T) -> io::Result<()> {
     Ok(())
 }
 
-/// Has the kernel transmit what is in the ring. The error of a full device is `EAGAIN`.
+/// Makes the kernel transmit what is in the ring. The error of a full device is `EAGAIN`.
 pub(super) fn kick_transmit(socket: &OwnedFd) -> io::Result<()> {
     // SAFETY: no bytes are given, so no pointer is followed.
     let result = unsafe {
@@ -108,7 +108,7 @@ pub(super) fn kick_transmit(socket: &OwnedFd) -> io::Result<()> {
     if result < 0 { Err(io::Error::last_os_error()) } else { Ok(()) }
 }
 
-/// Has the kernel look at the fill ring, or poll the device where the socket is to poll it.
+/// Makes the kernel look at the fill ring, or poll the device if the socket is set to poll it.
 pub(super) fn kick_receive(socket: &OwnedFd) -> io::Result<()> {
     // SAFETY: no bytes are taken, so no pointer is followed.
     let result = unsafe {
@@ -124,7 +124,7 @@ pub(super) fn kick_receive(socket: &OwnedFd) -> io::Result<()> {
     if result < 0 { Err(io::Error::last_os_error()) } else { Ok(()) }
 }
 
-/// Reads away what waits in a socket; returns whether there was anything.
+/// Discards what waits in a socket; returns whether there was anything.
 pub(super) fn drain(socket: &OwnedFd) -> bool {
     let mut buffer = [0u8; 4096];
     let mut any = false;
@@ -170,7 +170,7 @@ impl Shared {
         Ok(Self { base, len })
     }
 
-    /// The address `offset` bytes in, if `len` bytes from there lie within.
+    /// The address at `offset` bytes, if `len` bytes from there are inside the mapping.
     pub(super) fn at(&self, offset: usize, len: usize) -> Option<NonNull<u8>> {
         if offset.checked_add(len)? > self.len {
             return None;
@@ -203,7 +203,7 @@ fn new_object<T>(command: c_int, attributes: &mut T) -> io::Result<OwnedFd> {
     Ok(unsafe { OwnedFd::from_raw_fd(fd) })
 }
 
-/// Makes a map from queue numbers below `queues` to AF_XDP sockets.
+/// Creates a map from queue numbers below `queues` to AF_XDP sockets.
 pub(super) fn socket_map(queues: u32) -> io::Result<OwnedFd> {
     const BPF_MAP_CREATE: c_int = 0;
     const BPF_MAP_TYPE_XSKMAP: u32 = 17;
@@ -225,7 +225,7 @@ pub(super) fn socket_map(queues: u32) -> io::Result<OwnedFd> {
     new_object(BPF_MAP_CREATE, &mut attributes)
 }
 
-/// Puts a socket into a map, or takes out what is there.
+/// Puts a socket into a map, or removes the one that is there.
 pub(super) fn set_in_map(map: &OwnedFd, queue: u32, socket: Option<&OwnedFd>) -> io::Result<()> {
     const BPF_MAP_UPDATE_ELEM: c_int = 2;
     const BPF_MAP_DELETE_ELEM: c_int = 3;
@@ -259,7 +259,7 @@ pub(super) struct Instruction {
     pub(super) value: i32,
 }
 
-/// Loads an XDP program. With `fragments` it is one that takes packets of several buffers.
+/// Loads an XDP program. With `fragments` it accepts packets of several buffers.
 pub(super) fn load_program(program: &[Instruction], fragments: bool) -> io::Result<OwnedFd> {
     const BPF_PROG_LOAD: c_int = 5;
     const BPF_PROG_TYPE_XDP: u32 = 6;
@@ -299,8 +299,8 @@ pub(super) fn load_program(program: &[Instruction], fragments: bool) -> io::Resu
 
 const BPF_XDP: u32 = 37;
 
-/// Runs a program on what an interface receives, for as long as the descriptor is open: when the
-/// process ends in whatever way, the kernel takes the program off.
+/// Runs a program on the packets that an interface receives, for as long as the descriptor is open: when the
+/// process ends, in whatever way, the kernel detaches the program.
 pub(super) fn link_program(
     program: &OwnedFd,
     interface: c_uint,
@@ -325,7 +325,7 @@ pub(super) fn link_program(
     new_object(BPF_LINK_CREATE, &mut attributes)
 }
 
-/// Puts another program in the place of the one that runs; no packet is missed.
+/// Replaces the running program with another one; no packet is missed.
 pub(super) fn replace_program(link: &OwnedFd, program: &OwnedFd) -> io::Result<()> {
     const BPF_LINK_UPDATE: c_int = 29;
     #[repr(C)]
@@ -340,7 +340,7 @@ pub(super) fn replace_program(link: &OwnedFd, program: &OwnedFd) -> io::Result<(
     bpf(BPF_LINK_UPDATE, &mut attributes).map(|_| ())
 }
 
-/// Asks or tells the kernel something about the interface of this name (netdevice(7)).
+/// Makes a request to the kernel about the interface with this name (netdevice(7)).
 pub(super) fn interface_call(
     any: &OwnedFd,
     name: &str,
@@ -354,8 +354,8 @@ pub(super) fn interface_call(
     Ok(unsafe { (&raw const call.ifr_ifru).cast::<[u8; 16]>().read() })
 }
 
-/// The same with a command of ethtool, a row of words that the kernel reads and writes. The first
-/// word names the command, and with it how many words there must be.
+/// The same with an ethtool command, a list of words that the kernel reads and writes. The first word is the
+/// command, which determines the number of words.
 pub(super) fn ethtool_call(any: &OwnedFd, name: &str, words: &mut [u32]) -> io::Result<()> {
     const SIOCETHTOOL: libc::Ioctl = 0x8946;
     let mut call = named_call(name);
@@ -377,7 +377,7 @@ fn named_call(name: &str) -> libc::ifreq {
     call
 }
 
-/// Has an interface receive packets for all hosts until the descriptor is closed.
+/// Makes an interface receive packets for all hosts until the descriptor is closed.
 pub(super) fn promiscuous(interface: c_int) -> io::Result<OwnedFd> {
     let socket = socket(libc::AF_PACKET, libc::SOCK_RAW, 0)?;
     let request = libc::packet_mreq {
@@ -390,7 +390,7 @@ pub(super) fn promiscuous(interface: c_int) -> io::Result<OwnedFd> {
     Ok(socket)
 }
 
-/// A socket to which the kernel tells each change to an interface (rtnetlink(7)).
+/// A socket on which the kernel reports each change to an interface (rtnetlink(7)).
 pub(super) fn link_changes() -> io::Result<OwnedFd> {
     let socket = socket(libc::AF_NETLINK, libc::SOCK_RAW, libc::NETLINK_ROUTE)?;
     // SAFETY: zeros are a value of this struct of numbers.

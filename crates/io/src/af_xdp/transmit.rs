@@ -20,32 +20,31 @@ use crate::vlan::tag_len;
 /// A transmit queue of an interface.
 #[repr(align(128))]
 pub(super) struct Transmitter {
-    /// None while the interface is gone.
+    /// `None` while the interface is gone.
     line: Option<Line>,
     /// Opens the queue again after the interface was gone.
     reopen: Box<dyn Fn() -> io::Result<Line> + Send>,
-    /// When to look for the interface again.
+    /// When to check for the interface again.
     next_look: Instant,
-    /// The last call failed: the next one finds out whether the device works again before it takes
-    /// packets.
+    /// The last call failed: the next one checks whether the device works again before it accepts packets.
     failing: bool,
-    /// Calls since the MTU was asked for.
+    /// Calls since the MTU was last requested.
     calls: u32,
-    /// By which it comes to the socket's transmitting side.
+    /// The identity for access to the transmitting side of the socket.
     identity: Identity,
     meter: Arc<Meter>,
 }
 
-/// A socket, and the program that its driver wants where there is one.
+/// A socket, and the program that its driver needs, if any.
 type Line = (Arc<Socket>, Option<Arc<Attachment>>);
 
-/// How often an interface that is gone is looked for.
+/// How often to check for an interface that is gone.
 const LOOK: Duration = Duration::from_millis(100);
-/// How long a device without room is tried again. What is then left is transmitted by a later call.
+/// How long to retry a device without room. A later call transmits what is left.
 const PATIENCE: Duration = Duration::from_micros(200);
-/// Calls after which the MTU is asked for again.
+/// Calls after which the MTU is requested again.
 const REFRESH: u32 = 1024;
-/// Most slots that a packet may take: the kernel makes one fragment of each.
+/// The maximum number of slots of a packet: the kernel makes one fragment of each.
 const MOST_SLOTS: usize = 17;
 
 impl Transmitter {
@@ -63,7 +62,7 @@ impl Transmitter {
         }
     }
 
-    /// Takes the socket out, if the interface is there.
+    /// Takes the socket out, if the interface exists.
     fn take_line(&mut self) -> io::Result<Line> {
         if let Some(line) = self.line.take() {
             return Ok(line);
@@ -80,7 +79,7 @@ impl Transmitter {
         Err(io::Error::from_raw_os_error(libc::ENODEV))
     }
 
-    /// Whether an error of the device says that it is gone.
+    /// Whether an error of the device means that it is gone.
     #[cold]
     fn is_gone(&mut self, error: &io::Error, socket: &Socket) -> bool {
         self.failing = true;
@@ -93,7 +92,7 @@ impl Transmitter {
         gone
     }
 
-    /// Transmits by a socket.
+    /// Transmits through a socket.
     fn transmit_by(&mut self, socket: &Socket, batch: &mut Batch) -> Result<usize, Failure> {
         let mut tx = socket.tx.lock_as(&self.identity);
         if self.failing {
@@ -140,12 +139,12 @@ impl Transmitter {
     }
 }
 
-/// What went wrong when packets were to be transmitted.
+/// What went wrong in transmitting packets.
 struct Failure {
     error: io::Error,
-    /// The next call finds out whether the device works again.
+    /// The next call checks whether the device works again.
     of_device: bool,
-    /// The packets have been taken all the same.
+    /// The number of packets that were accepted nevertheless.
     taken: Option<usize>,
 }
 
@@ -159,7 +158,7 @@ impl Failure {
     }
 }
 
-/// Has a meter ask the kernel what this socket loses.
+/// Makes a meter ask the kernel for the losses of this socket.
 fn watch_losses(meter: &Meter, socket: &Arc<Socket>) {
     let socket = Arc::downgrade(socket);
     meter.opened(Box::new(move || Some(socket.upgrade()?.untransmitted())));
@@ -200,10 +199,10 @@ impl Drop for Transmitter {
     }
 }
 
-/// How many packets from the front the ring has room for, and the device takes; and their bytes.
+/// How many packets from the front the ring has room for and the device accepts, and their bytes.
 ///
 /// # Errors
-/// The device does not take the first packet.
+/// The device does not accept the first packet.
 fn fitting(batch: &Batch, socket: &Socket, room: usize) -> io::Result<(usize, usize)> {
     let limit = socket.port.max_length();
     let most = if socket.mode.fragments { MOST_SLOTS } else { 1 };
@@ -228,7 +227,7 @@ fn fitting(batch: &Batch, socket: &Socket, room: usize) -> io::Result<(usize, us
     Ok((batch.len(), bytes))
 }
 
-/// Puts a packet into the ring, in which there is room. False when there is no memory for a copy.
+/// Puts a packet into the ring, which has room. Returns false when there is no memory for a copy.
 #[inline]
 fn put(tx: &mut Tx, packet: Packet) -> bool {
     let len = packet.len() as u32;
@@ -246,7 +245,7 @@ fn put(tx: &mut Tx, packet: Packet) -> bool {
     }
 }
 
-/// Puts a copy of a packet into the ring, in as many slots as it takes.
+/// Puts a copy of a packet into the ring, in as many slots as needed.
 #[cold]
 fn put_copy(tx: &mut Tx, packet: &Packet) -> bool {
     let mut places: Vec<Place> = Vec::with_capacity(MOST_SLOTS);

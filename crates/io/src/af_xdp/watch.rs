@@ -1,4 +1,4 @@
-//! What a thread sleeps on that receives: packets, and the coming and going of interfaces.
+//! What a receiving thread sleeps on: packets, and changes of interfaces.
 
 use std::io;
 use std::os::fd::OwnedFd;
@@ -6,8 +6,8 @@ use std::os::fd::OwnedFd;
 use super::sys;
 use crate::watch;
 
-/// A descriptor that is readable when packets wait on one of several sockets, or an interface of the
-/// machine has changed. Sockets may be closed and others added while somebody sleeps on it.
+/// A descriptor that is readable when packets wait on one of several sockets, or an interface of the machine
+/// has changed. Sockets may be closed and added while a thread sleeps on it.
 #[derive(Debug)]
 pub(super) struct Watch {
     pub(super) all: watch::Watch,

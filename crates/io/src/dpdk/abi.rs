@@ -1,8 +1,9 @@
-//! What the program and the plugin agree on: one table of functions and the structures they fill.
+//! The interface between the program and the plugin: one table of functions and the structures that they
+//! fill.
 //!
-//! `crates/dpdk/src/shim.c` declares the same in C. Whoever changes one changes the other and raises
-//! [`ABI`]; the sizes in the table are a second guard. Functions that can fail give 0 or a count, or the
-//! negative number of an error (`errno.h`); [`Table::messages`] has DPDK's own words for it.
+//! `crates/dpdk/src/shim.c` declares the same in C. A change in one file needs the same change in the other
+//! and a higher [`ABI`]; the sizes in the table are a second safeguard. Functions that can fail return 0 or a
+//! count, or the negative number of an error (`errno.h`); [`Table::messages`] has DPDK's own messages.
 
 use std::ffi::{c_char, c_int, c_uint, c_void};
 
@@ -11,7 +12,7 @@ use millrace_core::memory::Descriptor;
 /// The version of this interface.
 pub(super) const ABI: u32 = 1;
 
-/// The function that gives the table.
+/// The function that returns the table.
 pub(super) const SYMBOL: &str = "millrace_dpdk";
 
 /// An mbuf, which is a packet's descriptor.
@@ -20,7 +21,7 @@ pub(super) type Mbuf = *mut Descriptor;
 /// A mempool of mbufs.
 pub(super) type Pool = *mut c_void;
 
-/// What is known of a port before it is opened.
+/// What is known about a port before it is opened.
 #[repr(C)]
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Info {
@@ -30,7 +31,7 @@ pub(super) struct Info {
     pub(super) driver: [c_char; 32],
     pub(super) max_rx_queues: u16,
     pub(super) max_tx_queues: u16,
-    /// Flow types that it can hash; 0 when it cannot spread by flow.
+    /// Flow types that it can hash; 0 when it cannot distribute packets by flow.
     pub(super) spreads: u64,
     /// The NUMA node, or negative.
     pub(super) node: i32,
@@ -39,7 +40,7 @@ pub(super) struct Info {
     pub(super) mac: [u8; 6],
     /// Bits of [`offload`].
     pub(super) offloads: u32,
-    /// Whether it is hardware that reads memory by itself.
+    /// Whether it is hardware that reads memory itself.
     pub(super) reads_memory: u8,
     pub(super) reserved: [u8; 7],
 }
@@ -50,32 +51,32 @@ pub(super) mod offload {
     pub(in super::super) const RSS_HASH: u32 = 1 << 0;
     /// Tags of other VLANs are filtered out.
     pub(in super::super) const VLAN_FILTER: u32 = 1 << 1;
-    /// The VLAN tag is taken off.
+    /// The VLAN tag is removed.
     pub(in super::super) const VLAN_STRIP: u32 = 1 << 2;
     /// Outer VLAN tags are understood.
     pub(in super::super) const VLAN_EXTEND: u32 = 1 << 3;
-    /// Mbufs of one pool that nobody shares are freed in one go.
+    /// Mbufs of one pool that are not shared are freed in one go.
     pub(in super::super) const FAST_FREE: u32 = 1 << 4;
 }
 
-/// How a port is to be opened, and how it was.
+/// How to open a port, and how it was opened.
 #[repr(C)]
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Config {
-    /// Queues asked for; given back as opened.
+    /// Queues requested; returns those opened.
     pub(super) rx_queues: u16,
     pub(super) tx_queues: u16,
-    /// Entries of a ring, 0 for the driver's choice; given back as opened.
+    /// Entries of a ring, 0 for the driver's choice; returns the actual number.
     pub(super) rx_ring: u16,
     pub(super) tx_ring: u16,
-    /// 0 to leave it.
+    /// The MTU; 0 leaves it unchanged.
     pub(super) mtu: u16,
-    /// Bytes of an mbuf's buffer, headroom among them.
+    /// Bytes of an mbuf's buffer, including headroom.
     pub(super) room: u16,
     /// Mbufs of the node's pool, and how many a thread keeps.
     pub(super) mbufs: u32,
     pub(super) cache: u32,
-    /// Bits of [`offload`]; those that were not to be had are taken out.
+    /// Bits of [`offload`]; returns those that are available.
     pub(super) offloads: u32,
     /// Whether both directions of a connection go to one queue.
     pub(super) symmetric: u8,
@@ -85,23 +86,23 @@ pub(super) struct Config {
     pub(super) mac: [u8; 6],
     /// Pause frames: 0 leaves them, 1 none, 2 obeys them, 3 sends them, 4 both.
     pub(super) pause: u8,
-    /// Whether the driver spreads packets over the queues (given back).
+    /// Whether the driver distributes packets over the queues (returned).
     pub(super) spread: u8,
-    /// Prefetch, host and write-back thresholds of receive, then of transmit rings; negative to
-    /// leave the driver's.
+    /// Prefetch, host and write-back thresholds of receive, then of transmit rings; negative for the driver's
+    /// own.
     pub(super) thresholds: [i16; 6],
-    /// Most of the flow's queues that packets are spread over; 0 for all.
+    /// The maximum number of queues over which packets are distributed by flow; 0 for all.
     pub(super) rss_queues: u16,
     pub(super) reserved: [u16; 3],
-    /// The pool that received packets come from (given back).
+    /// The pool that received packets come from (returned).
     pub(super) pool: Pool,
-    /// The pool of mbufs that point at memory of others (given back).
+    /// The pool of mbufs that point to other memory (returned).
     pub(super) shells: Pool,
-    /// The step that failed (given back).
+    /// The step that failed (returned).
     pub(super) failed: *const c_char,
 }
 
-/// What a port counted since it was opened.
+/// A port's counts since it was opened.
 #[repr(C)]
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct PortStats {
@@ -113,7 +114,7 @@ pub struct PortStats {
     pub received_bytes: u64,
     /// Bytes transmitted.
     pub transmitted_bytes: u64,
-    /// Packets that the device lost because nobody took them in time.
+    /// Packets that the device lost because they were not received in time.
     pub missed: u64,
     /// Packets that arrived with errors.
     pub receive_errors: u64,
@@ -138,7 +139,7 @@ pub struct Link {
     pub(super) reserved: u8,
 }
 
-/// One of the counters that a driver has beyond [`PortStats`].
+/// A counter of a driver, in addition to [`PortStats`].
 #[repr(C)]
 #[derive(Clone, Copy, Debug)]
 pub(super) struct XStat {
@@ -146,7 +147,7 @@ pub(super) struct XStat {
     pub(super) value: u64,
 }
 
-/// Sizes of structures and places of fields on which both sides must agree.
+/// Sizes of structures and offsets of fields that must be the same on both sides.
 #[repr(C)]
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) struct Layout {
@@ -156,7 +157,7 @@ pub(super) struct Layout {
     pub(super) stats: u32,
     pub(super) link: u32,
     pub(super) xstat: u32,
-    /// Bytes of an mbuf with its private area.
+    /// Bytes of an mbuf including its private area.
     pub(super) mbuf: u32,
     pub(super) reserved: u32,
 }
@@ -180,22 +181,22 @@ impl Layout {
 pub(super) struct Table {
     pub(super) abi: u32,
     pub(super) layout: Layout,
-    /// DPDK's version, in words.
+    /// DPDK's version, as text.
     pub(super) version: unsafe extern "C" fn() -> *const c_char,
-    /// Starts DPDK's environment, once in a process; `released` gets back what [`attach`](Self::attach)
-    /// was given. With `verbose`, DPDK's messages go to standard error.
+    /// Starts DPDK's environment, once in a process; `released` gets back what was passed to
+    /// [`attach`](Self::attach). With `verbose`, DPDK's messages go to standard error.
     pub(super) start: unsafe extern "C" fn(
         count: c_int,
         options: *const *const c_char,
         verbose: c_int,
         released: unsafe extern "C" fn(*mut c_void),
     ) -> c_int,
-    /// Takes what DPDK has said since the last call; returns how many bytes.
+    /// Returns DPDK's messages since the last call, and their length in bytes.
     pub(super) messages: unsafe extern "C" fn(to: *mut c_char, room: usize) -> usize,
-    /// Closes every port. Gives the mbufs that did not come back; when there are none, it ends the
+    /// Closes every port. Returns the number of mbufs that did not come back; if there are none, it ends the
     /// environment, and no other function may be called any more.
     pub(super) finish: unsafe extern "C" fn() -> c_uint,
-    /// Makes the calling thread known, so that it keeps mbufs at hand.
+    /// Registers the calling thread, so that it has its own cache of mbufs.
     pub(super) register: unsafe extern "C" fn() -> c_int,
     pub(super) unregister: unsafe extern "C" fn(),
 
@@ -214,14 +215,14 @@ pub(super) struct Table {
     /// Receives up to `room` mbufs.
     pub(super) receive:
         unsafe extern "C" fn(port: u16, queue: u16, to: *mut Mbuf, room: u16) -> u16,
-    /// Transmits mbufs from the front; returns how many were taken.
+    /// Transmits mbufs from the front; returns how many were accepted.
     pub(super) transmit:
         unsafe extern "C" fn(port: u16, queue: u16, mbufs: *mut Mbuf, count: u16) -> u16,
-    /// Gives mbufs back, each of which nobody else looks at.
+    /// Frees mbufs that are not shared.
     pub(super) release: unsafe extern "C" fn(mbufs: *const Mbuf, count: c_uint),
-    /// Copies all segments of an mbuf, `length` bytes together.
+    /// Copies all segments of an mbuf, `length` bytes in total.
     pub(super) read: unsafe extern "C" fn(mbuf: Mbuf, to: *mut c_void, length: u32) -> c_int,
-    /// Makes an mbuf that points at a buffer of ours; null when there is none left. `owner` is handed to
+    /// Makes an mbuf that points to one of our buffers; null when there is none left. `owner` is passed to
     /// `released` when the device is done with it.
     pub(super) attach: unsafe extern "C" fn(
         shells: Pool,
@@ -236,7 +237,7 @@ pub(super) struct Table {
 
     pub(super) stats: unsafe extern "C" fn(port: u16, to: *mut PortStats) -> c_int,
     pub(super) reset_stats: unsafe extern "C" fn(port: u16) -> c_int,
-    /// As [`ports`](Self::ports).
+    /// Like [`ports`](Self::ports).
     pub(super) xstats: unsafe extern "C" fn(port: u16, to: *mut XStat, room: c_uint) -> c_int,
     pub(super) link: unsafe extern "C" fn(port: u16, to: *mut Link) -> c_int,
     pub(super) set_mtu: unsafe extern "C" fn(port: u16, mtu: u16) -> c_int,
@@ -247,8 +248,8 @@ pub(super) struct Table {
     pub(super) waiting: unsafe extern "C" fn(port: u16, queue: u16) -> c_int,
     /// The descriptor that a receive queue's interrupts make readable.
     pub(super) interrupt: unsafe extern "C" fn(port: u16, queue: u16) -> c_int,
-    /// Switches a receive queue's interrupts.
+    /// Turns a receive queue's interrupts on or off.
     pub(super) set_interrupt: unsafe extern "C" fn(port: u16, queue: u16, on: c_int) -> c_int,
-    /// Names, sizes and free mbufs of the pools, a line for each.
+    /// Names, sizes and free mbufs of the pools, one line each.
     pub(super) pools: unsafe extern "C" fn(to: *mut c_char, room: usize) -> usize,
 }

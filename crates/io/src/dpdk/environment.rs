@@ -1,4 +1,4 @@
-//! DPDK's environment (EAL): its options, its start, its end, and its words in ours.
+//! DPDK's environment (EAL): its options, start and end, and its messages in our words.
 
 use std::ffi::{CString, c_char, c_int, c_void};
 use std::fs;
@@ -14,13 +14,13 @@ use rustix::thread::{CpuSet, sched_getaffinity, sched_setaffinity};
 use super::abi::{Mbuf, Table};
 use super::plugin;
 
-/// Megabytes of ordinary pages that DPDK gets without huge pages; they are taken when touched.
+/// Megabytes of ordinary pages that DPDK gets without huge pages; they are used only when touched.
 const ORDINARY_MEGABYTES: &str = "1024";
 
 /// The options that the user gave, if any.
 static CHOSEN: Lock<Option<Vec<String>>> = Lock::new(None);
 
-/// The environment, or why there is none. It is started once in a process.
+/// The environment, or why it could not be started. It is started once in a process.
 static STARTED: OnceLock<Result<Environment, String>> = OnceLock::new();
 
 struct Environment {
@@ -28,28 +28,29 @@ struct Environment {
     notes: Vec<String>,
 }
 
-/// Chooses the options of DPDK's environment, as they stand behind `--dpdk`. Only what is chosen before
-/// DPDK [starts](start) counts.
+/// Sets the options of DPDK's environment, as given after `--dpdk`. Only a call before DPDK [starts](start)
+/// has an effect.
 pub fn choose_options(options: Vec<String>) {
     *CHOSEN.lock() = Some(options);
 }
 
-/// Starts DPDK unless it runs. It must happen before other threads are there. The calling thread stays
-/// on the cores that it may run on.
+/// Starts DPDK unless it runs. Call it before creating other threads. The calling thread stays on the cores
+/// that it may run on.
 ///
 /// # Errors
-/// A sentence that says what to do. It stays the same: DPDK starts once.
+/// A sentence with advice. It is the same for later calls: DPDK starts once.
 pub fn start() -> Result<(), String> {
     STARTED.get_or_init(try_start).as_ref().map(|_| ()).map_err(Clone::clone)
 }
 
-/// What the user should know about how DPDK was started, in sentences.
+/// What the user should know about the start of DPDK, as sentences.
 pub fn notes() -> &'static [String] {
     STARTED.get().and_then(|started| started.as_ref().ok()).map_or(&[], |running| &running.notes)
 }
 
-/// Ends DPDK, if it was started: closes its ports, which releases their devices. All packets must be gone
-/// by then. When mbufs have not come back to their pools, DPDK is left as it is and a sentence says so.
+/// Ends DPDK, if it was started: closes its ports, which releases their devices. All packets must have been
+/// freed by then. If mbufs have not come back to their pools, DPDK is left running, and a sentence reports
+/// that.
 pub fn finish() -> Option<String> {
     let table = table()?;
     // SAFETY: the environment runs; whether packets are left is what the function looks at first.
@@ -59,12 +60,12 @@ pub fn finish() -> Option<String> {
     }
 }
 
-/// The functions of the plugin, once DPDK runs.
+/// The functions of the plugin, after DPDK has started.
 pub(super) fn table() -> Option<&'static Table> {
     Some(STARTED.get()?.as_ref().ok()?.table)
 }
 
-/// What DPDK has said since it was asked last.
+/// DPDK's messages since the last call.
 pub(super) fn messages(table: &Table) -> String {
     let mut text = vec![0u8; 16_384];
     // SAFETY: the plugin writes at most so many bytes.
@@ -107,7 +108,7 @@ fn try_start() -> Result<Environment, String> {
     Ok(Environment { table, notes })
 }
 
-/// Gives mbufs back to their pools when their last packet is dropped.
+/// Returns mbufs to their pools when their last packet is dropped.
 fn release(mbufs: &[NonNull<Descriptor>]) {
     if let Some(table) = table() {
         // SAFETY: the engine gives each mbuf that it got back once; a `NonNull` is a pointer.
@@ -115,7 +116,7 @@ fn release(mbufs: &[NonNull<Descriptor>]) {
     }
 }
 
-/// A device is done with a packet of ours.
+/// Called when a device is done with one of our packets.
 ///
 /// # Safety
 /// `owner` is a descriptor that [`Packet::become_mbuf`] gave up, and this is called once for it.
@@ -126,7 +127,7 @@ unsafe extern "C" fn released(owner: *mut c_void) {
     }
 }
 
-/// The options with what the program adds to those that were chosen, and what that means to the user.
+/// The chosen options with those that the program adds, and what that means for the user.
 fn complete(
     chosen: Option<Vec<String>>,
     huge_pages: bool,
@@ -187,7 +188,7 @@ fn complete(
     Ok((options, notes))
 }
 
-/// Whether there are huge pages, of any size, that nobody uses.
+/// Whether there are free huge pages, of any size.
 fn huge_pages_free() -> bool {
     let sizes = fs::read_dir("/sys/kernel/mm/hugepages").into_iter().flatten().flatten();
     sizes.into_iter().any(|size| is_positive(&size.path().join("free_hugepages")))
@@ -206,7 +207,7 @@ fn usable_cores() -> Vec<usize> {
     )
 }
 
-/// What went wrong at the start, in a sentence.
+/// What went wrong at the start, as a sentence.
 fn explain(said: &str, error: c_int) -> String {
     let line_with = |words: &str| said.lines().find(|line| line.contains(words)).map(plain);
     if let Some(line) = line_with("unrecognized option").or_else(|| line_with("invalid option")) {
@@ -237,12 +238,12 @@ fn explain(said: &str, error: c_int) -> String {
     format!("DPDK does not start: {words}")
 }
 
-/// A line of DPDK's without the part that says who speaks.
+/// A line of DPDK's output without the prefix that names its source.
 fn plain(line: &str) -> String {
     line.split_once(": ").map_or(line, |(_, rest)| rest).trim().to_owned()
 }
 
-/// The devices of `--vdev` and on the PCI bus that DPDK could not make use of: it starts all the same.
+/// The devices of `--vdev` and on the PCI bus that DPDK could not use; it starts nevertheless.
 fn devices_that_failed(said: &str) -> Vec<String> {
     let words = ["Driver cannot attach the device", "failed to initialize", "cannot be used"];
     let failed = said.lines().filter(|line| words.iter().any(|words| line.contains(words)));

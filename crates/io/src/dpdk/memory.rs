@@ -1,10 +1,10 @@
-//! DPDK's packet memory: what DPDKInfo chooses for all ports.
+//! DPDK's packet memory: the settings of DPDKInfo for all ports.
 
 use millrace_core::Lock;
 
 use super::environment::table;
 
-/// Bytes in front of a received packet's data (`RTE_PKTMBUF_HEADROOM`).
+/// Bytes of headroom of a received packet (`RTE_PKTMBUF_HEADROOM`).
 pub(super) const HEADROOM: usize = 128;
 
 /// Bytes around a packet: Ethernet header, two VLAN tags, check sequence.
@@ -13,25 +13,24 @@ pub(super) const FRAME: u32 = 14 + 8 + 4;
 /// The pools of mbufs, one for each NUMA node that has ports, and the thresholds of all rings.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Memory {
-    /// How many mbufs a pool has; 65,536, or as many as there is memory for, unless given.
+    /// The number of mbufs of a pool; by default 65,536, or as many as there is memory for.
     pub mbufs: Option<u32>,
-    /// Bytes of an mbuf's buffer, 128 of headroom among them; 2,176, or what the MTU needs, unless
-    /// given.
+    /// Bytes of an mbuf's buffer, including 128 of headroom; by default 2,176, or what the MTU needs.
     pub room: Option<u16>,
-    /// How many mbufs a thread keeps at hand, at most 512, which it is unless given.
+    /// How many mbufs a thread caches, at most 512, which is also the default.
     pub cache: Option<u32>,
     /// Thresholds of receive and transmit rings.
     pub thresholds: Thresholds,
 }
 
-/// When a card fetches and writes back entries of its rings; the driver's own unless given. Prefetch,
+/// When a card fetches and writes back entries of its rings; by default the driver's own values. Prefetch,
 /// host and write-back threshold of receive, then of transmit rings.
 pub type Thresholds = [Option<u8>; 6];
 
 static MEMORY: Lock<Memory> =
     Lock::new(Memory { mbufs: None, room: None, cache: None, thresholds: [None; 6] });
 
-/// Chooses the memory of ports that are opened from now on; a pool that exists stays as it is.
+/// Sets the memory for ports that are opened from now on; an existing pool does not change.
 pub fn set_memory(memory: Memory) {
     *MEMORY.lock() = memory;
 }

@@ -1,26 +1,26 @@
-//! DPDK: cards that this process drives by itself, without the kernel.
+//! DPDK: cards that this process drives itself, without the kernel.
 //!
-//! Nothing of DPDK is linked into the program. `plugin` finds and loads `libmillrace_dpdk.so`, which is
-//! built where DPDK is installed and exports one table of functions (`abi`). `environment` starts DPDK
-//! once in the process, `port` opens ports, `queue` moves packets: one call a burst.
+//! The program does not link DPDK. `plugin` finds and loads `libmillrace_dpdk.so`, which is built where DPDK
+//! is installed and exports one table of functions (`abi`). `environment` starts DPDK once in the process,
+//! `port` opens ports, `queue` moves packets with one call per burst.
 //!
 //! # Packets
-//! A received mbuf *is* a [`Packet`](millrace_core::Packet): our descriptor is laid out like one, and our
-//! third line is the mbuf's private area. So nothing is converted. On receive the third line is reset (a
-//! store of 64 bytes), on transmit the length is copied to where drivers read it.
+//! A received mbuf *is* a [`Packet`](millrace_core::Packet): our descriptor has its layout, and our third
+//! line is the mbuf's private area. So nothing is converted. On receive the third line is reset (a store of
+//! 64 bytes); on transmit the length is copied to where drivers read it.
 //!
-//! - An mbuf that nobody shares is handed to the driver, which frees it to its pool.
-//! - Any other packet (made by the program, received by other means, or shared) is handed over in an mbuf
-//!   that points at its bytes, and is dropped when the driver frees that. Drivers therefore never touch
-//!   a reference count of ours.
-//! - Bytes are copied, and that is counted, where a card cannot read our memory (no IOMMU), where the
-//!   port frees only mbufs of its own pool (`FAST_FREE`), and where what is transmitted comes out of
-//!   another port as it is (`net_ring`) although somebody else looks at it.
+//! - An mbuf that is not shared is passed to the driver, which frees it to its pool.
+//! - Any other packet (made by the program, received with another method, or shared) is passed on in an mbuf
+//!   that points to its bytes, and is dropped when the driver frees that. So drivers never touch our
+//!   reference counts.
+//! - Bytes are copied, and that is counted, if a card cannot read our memory (no IOMMU), if the port frees
+//!   only mbufs of its own pool (`FAST_FREE`), and if transmitted packets come out of another port unchanged
+//!   (`net_ring`) while they are shared.
 //!
 //! # Opening
-//! A port is configured once, with all of its queues. So opening a device only notes what is wanted, and
-//! [`Backend::start`] opens the ports when everything is known; a port that is used before that is opened
-//! by its first use.
+//! A port is configured once, with all of its queues. So opening a device only records the request, and
+//! [`Backend::start`] opens the ports when all requests are known. The first use of a port before that opens
+//! it.
 
 #![allow(unsafe_code, reason = "the functions of DPDK are C")]
 
@@ -43,7 +43,7 @@ use crate::method::Method;
 use crate::options::{RxOptions, TxOptions};
 use crate::queue::{Backend, DeviceError, DeviceFacts, Opened, RxQueue, TxQueue};
 
-/// DPDK's ports. All values name the same ones: there is one DPDK in a process.
+/// DPDK's ports. All values refer to the same ones: there is one DPDK in a process.
 #[derive(Clone, Copy, Debug, Default)]
 pub struct Dpdk;
 

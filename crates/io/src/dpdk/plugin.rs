@@ -1,4 +1,4 @@
-//! Finding and loading the plugin.
+//! Finds and loads the plugin.
 
 use std::ffi::{OsString, c_void};
 use std::path::{Path, PathBuf};
@@ -7,7 +7,7 @@ use libloading::os::unix::{Library, RTLD_LOCAL, RTLD_NOW, Symbol};
 
 use super::abi::{ABI, Layout, SYMBOL, Table};
 
-/// Names the plugin's file; nothing else is tried then.
+/// The variable with the plugin's file name; if it is set, nothing else is tried.
 const VARIABLE: &str = "MILLRACE_DPDK_PLUGIN";
 
 const FILE: &str = "libmillrace_dpdk.so";
@@ -18,7 +18,7 @@ const BUILD: &str = "cargo build --release -p millrace-dpdk";
 /// Loads the plugin, for as long as the process runs.
 ///
 /// # Errors
-/// A sentence that says what to do.
+/// A sentence with advice.
 pub(super) fn load() -> Result<&'static Table, String> {
     let path = match std::env::var_os(VARIABLE) {
         Some(path) if !path.is_empty() => PathBuf::from(path),
@@ -56,13 +56,13 @@ pub(super) fn load() -> Result<&'static Table, String> {
     })
 }
 
-/// The first of the places where the plugin may be.
+/// The first existing file among the places for the plugin.
 fn find(program: Option<&Path>) -> Option<PathBuf> {
     places(program).into_iter().map(|place| place.join(FILE)).find(|path| path.is_file())
 }
 
-/// Beside the program; where Cargo puts it for a program or a test, whichever profile it was
-/// built with; where packages put it.
+/// Next to the program; where Cargo puts it for a program or a test, whatever profile it was built with;
+/// where packages put it.
 fn places(program: Option<&Path>) -> Vec<PathBuf> {
     let mut places = Vec::new();
     if let Some(own) = program.and_then(Path::parent) {
@@ -77,7 +77,7 @@ fn places(program: Option<&Path>) -> Vec<PathBuf> {
     places
 }
 
-/// The loader's words, and what to do about the usual ones.
+/// The loader's message, with advice for the usual ones.
 fn reason(error: &libloading::Error) -> String {
     let source = std::error::Error::source(error).map(ToString::to_string);
     let text = source.unwrap_or_else(|| error.to_string());
@@ -87,7 +87,7 @@ fn reason(error: &libloading::Error) -> String {
     }
 }
 
-/// The name by which the environment knows this program.
+/// The program's name in the environment.
 pub(super) fn program() -> OsString {
     let path = std::env::args_os().next().map(PathBuf::from);
     let name = path.as_deref().and_then(Path::file_name);

@@ -1,4 +1,4 @@
-//! Ports: what is wanted of them, opening and closing them, and what they tell.
+//! Ports: the requests for them, opening and closing them, and their information.
 
 mod find;
 mod tell;
@@ -24,17 +24,17 @@ use crate::queue::{Capabilities, DeviceError, Opened, RxQueue, TxQueue};
 use find::{no_port, number_of, text};
 use wishes::{Wanted, agree, largest_room, merge_options, options_from, options_of, ring};
 
-/// The ports that somebody has asked for, by number. Ports do not go away while DPDK runs.
+/// The requested ports, by number. Ports do not disappear while DPDK runs.
 static PORTS: Lock<BTreeMap<u16, Arc<Port>>> = Lock::new(BTreeMap::new());
 
-/// Mbufs of a pool unless somebody says otherwise, and the fewest that are of any use.
+/// The default number of mbufs of a pool, and the minimum that is useful.
 const MBUFS: u32 = 65_536;
 const FEWEST_MBUFS: u32 = 4096;
 
-/// Mbufs that a thread keeps at hand: two bursts of the longest kind, so that none goes by the pool's ring.
+/// Mbufs that a thread caches: two bursts of the maximum length, so that none goes through the pool's ring.
 const CACHE: u32 = 512;
 
-/// How long to wait for a card's link when it is opened: autonegotiation takes its time.
+/// How long to wait for a card's link when it is opened: autonegotiation needs some time.
 const LINK_PATIENCE: Duration = Duration::from_secs(2);
 
 /// A port of DPDK.
@@ -50,16 +50,16 @@ pub struct Port {
 #[derive(Default)]
 struct State {
     wanted: Wanted,
-    /// Receive queues that somebody has.
+    /// Receive queues that are in use.
     receiving: Vec<bool>,
-    /// How many have each transmit queue.
+    /// The users of each transmit queue.
     transmitting: Vec<Arc<Sharers>>,
-    /// Queues that somebody has.
+    /// The number of queues in use.
     users: usize,
     open: Option<Open>,
 }
 
-/// Those who use the same transmit queue take turns.
+/// The users of a transmit queue, which take turns.
 #[derive(Default)]
 pub(super) struct Sharers {
     pub(super) count: AtomicUsize,
@@ -72,28 +72,28 @@ pub(super) struct Open {
     pub(super) pool: Pool,
     pub(super) shells: Pool,
     pub(super) tx_queues: u16,
-    /// The driver frees only sole mbufs of `pool`.
+    /// The driver frees only unshared mbufs of `pool`.
     pub(super) own_pool_only: bool,
-    /// The driver can read packets of our own memory.
+    /// The driver can read packets in our own memory.
     pub(super) reads_ours: bool,
-    /// Whoever receives what is transmitted gets the same mbuf.
+    /// Transmitted mbufs are received again by another port, unchanged.
     pub(super) hands_over: bool,
-    /// The longest frame, in bytes without the check sequence.
+    /// The maximum frame length, in bytes without the check sequence.
     pub(super) longest: usize,
-    /// The card waits for its interrupt to be switched on.
+    /// The card needs its interrupt to be turned on.
     pub(super) is_card: bool,
 }
 
 // SAFETY: pools are memory of DPDK's that threads share under its own rules.
 unsafe impl Send for Open {}
 
-/// The port of a device, by number, PCI address or name; none when DPDK does not run or has no such port.
+/// The port of a device, by number, PCI address or name; `None` when DPDK does not run or has no such port.
 pub fn port(device: &str) -> Option<Arc<Port>> {
     table()?;
     Port::of(device).ok()
 }
 
-/// The ports that queues were asked of and that are not open yet.
+/// The ports with requested queues that are not open yet.
 pub(super) fn wished() -> Vec<Arc<Port>> {
     let ports = PORTS.lock();
     let waiting = ports.values().filter(|port| {
@@ -145,8 +145,8 @@ impl Port {
         &self.driver
     }
 
-    /// The card's vendor: its name where it is a usual one, or else its PCI number; `virtual` for a
-    /// device that is no card.
+    /// The card's vendor: its name if it is well known, otherwise its PCI number; `virtual` for a device that
+    /// is not a card.
     pub fn vendor(&self) -> String {
         let path = format!("/sys/bus/pci/devices/{}/vendor", self.name);
         let Ok(number) = std::fs::read_to_string(path) else { return "virtual".to_owned() };
@@ -167,12 +167,12 @@ impl Port {
         usize::try_from(self.info.node).ok()
     }
 
-    /// Receive queues that the device can have.
+    /// The maximum number of receive queues of the device.
     pub fn max_rx_queues(&self) -> usize {
         self.info.max_rx_queues.into()
     }
 
-    /// Transmit queues that the device can have.
+    /// The maximum number of transmit queues of the device.
     pub fn max_tx_queues(&self) -> usize {
         self.info.max_tx_queues.into()
     }
@@ -183,7 +183,7 @@ impl Port {
         (state.receiving.len(), state.transmitting.len())
     }
 
-    /// Notes that these queues are to be received from.
+    /// Records a request to receive from these queues.
     pub(super) fn wish_rx(
         self: &Arc<Self>,
         options: &RxOptions,
@@ -239,7 +239,7 @@ impl Port {
         }
     }
 
-    /// What a port of DPDK cannot do.
+    /// Rejects options that a DPDK port does not support.
     fn refuse_rx(&self, options: &RxOptions) -> Result<(), String> {
         if options.headroom > HEADROOM {
             return Err(format!("packets of DPDK have {HEADROOM} bytes of headroom"));
@@ -255,8 +255,8 @@ impl Port {
         other.map_or(Ok(()), |node| Err(format!("the card is not attached to NUMA node {node}")))
     }
 
-    /// Notes that so many queues are to be transmitted to. Which ones they are does not matter; where the
-    /// port has fewer, they are shared.
+    /// Records a request to transmit on this many queues. It does not matter which ones; if the port has
+    /// fewer, they are shared.
     pub(super) fn wish_tx(
         self: &Arc<Self>,
         options: &TxOptions,
@@ -296,7 +296,7 @@ impl Port {
         Ok(Opened { queues, capabilities: self.capabilities(false), changes })
     }
 
-    /// Opens the port unless it is open; what was done, in sentences.
+    /// Opens the port unless it is open; returns what was done, as sentences.
     pub(super) fn open(&self) -> Result<Vec<String>, String> {
         let mut state = self.state.lock();
         if state.open.is_some() {
@@ -320,13 +320,13 @@ impl Port {
         Ok(notes)
     }
 
-    /// Opens the port for its queues' first use.
+    /// Opens the port on the first use of its queues.
     pub(super) fn open_late(&self) -> io::Result<Open> {
         self.open().map_err(io::Error::other)?;
         self.state.lock().open.ok_or_else(|| io::Error::other("the port is closed"))
     }
 
-    /// Who uses transmit queue `number` takes turns with these.
+    /// The users of transmit queue `number`, which take turns.
     pub(super) fn sharers(&self, number: u16) -> Option<Arc<Sharers>> {
         self.state.lock().transmitting.get(usize::from(number)).cloned()
     }
@@ -366,7 +366,7 @@ impl Port {
         config
     }
 
-    /// Opens it with as many mbufs as there is memory for, unless told how many.
+    /// Opens it with as many mbufs as there is memory for, unless their number is configured.
     fn open_queues(&self, config: &mut Config, notes: &mut Vec<String>) -> Result<(), String> {
         let wanted = *config;
         let mut mbufs = wanted.mbufs;
@@ -419,7 +419,7 @@ impl Port {
         format!("driver {}, {step}: {reason}{words}", self.driver)
     }
 
-    /// What the queues of the port, which has just been opened so, need to know.
+    /// What the queues of the port, which has just been opened, need to know.
     fn opened(&self, state: &State, config: &Config, notes: &mut Vec<String>) -> Open {
         let plural =
             |n: u16, what: &str| format!("{n} {what} queue{}", if n == 1 { "" } else { "s" });
@@ -489,13 +489,13 @@ impl Port {
         }
     }
 
-    /// Whether this is the first of the receive queues that somebody has.
+    /// Whether this is the first of the receive queues in use.
     pub(super) fn is_first(&self, number: u16) -> bool {
         let first = self.state.lock().receiving.iter().position(|taken| *taken);
         first == Some(usize::from(number))
     }
 
-    /// A receive queue is given back.
+    /// Releases a receive queue.
     pub(super) fn leave_rx(&self, number: u16) {
         let mut state = self.state.lock();
         if let Some(taken) = state.receiving.get_mut(usize::from(number)) {
@@ -504,12 +504,12 @@ impl Port {
         self.leave(&mut state);
     }
 
-    /// A transmit queue is given back.
+    /// Releases a transmit queue.
     pub(super) fn leave_tx(&self) {
         self.leave(&mut self.state.lock());
     }
 
-    /// With the last queue the port is closed, and as it was before.
+    /// When the last queue is released, the port is closed, and restored to its earlier state.
     fn leave(&self, state: &mut State) {
         state.users = state.users.saturating_sub(1);
         if state.users > 0 {

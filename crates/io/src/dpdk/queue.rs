@@ -1,4 +1,4 @@
-//! Queues of a port: one call of DPDK's for each burst.
+//! Queues of a port: one DPDK call for each burst.
 
 use std::io;
 use std::os::fd::{BorrowedFd, OwnedFd};
@@ -22,7 +22,7 @@ use crate::method::DpdkOptions;
 use crate::options::RxOptions;
 use crate::queue::{RxQueue, TxQueue};
 
-/// `ol_flags` bit of a packet whose VLAN tag the card took off (`RTE_MBUF_F_RX_VLAN_STRIPPED`).
+/// `ol_flags` bit of a packet whose VLAN tag the card removed (`RTE_MBUF_F_RX_VLAN_STRIPPED`).
 const VLAN_STRIPPED: u64 = 1 << 6;
 
 /// No packet has more bytes.
@@ -41,7 +41,7 @@ pub(super) struct Rx {
     meter: Arc<Meter>,
 }
 
-/// What is done to packets, beyond what is done to all.
+/// Additional annotations that packets get.
 #[derive(Clone, Copy)]
 struct Marks {
     any: bool,
@@ -54,14 +54,14 @@ struct Marks {
 pub(super) struct Sleep {
     /// What it sleeps on. The card's own descriptor is added when the port is open.
     epoll: OwnedFd,
-    /// The card's, as long as it is open.
+    /// The card's descriptor, while it is open.
     card: Option<i32>,
-    /// In its place where the driver has no interrupts: to look for packets from time to time.
+    /// Used instead if the driver has no interrupts: polls for packets from time to time.
     tick: Option<OwnedFd>,
     armed: bool,
 }
 
-/// How long a thread sleeps whose card cannot wake it.
+/// How long a thread sleeps if its card cannot wake it.
 const TICK: Timespec = Timespec { tv_sec: 0, tv_nsec: 200_000 };
 
 impl Rx {
@@ -224,7 +224,7 @@ impl Sleep {
         Ok(())
     }
 
-    /// After a look for packets: without any, the card is to tell of the next ones.
+    /// Called after a poll for packets: if there were none, the card must signal the next ones.
     fn after(&mut self, came: usize, table: &Table, port: u16, queue: u16, open: Option<Open>) {
         if let Some(tick) = &self.tick {
             if came == 0 {
@@ -332,8 +332,8 @@ impl TxQueue for Tx {
     }
 }
 
-/// Puts an mbuf with the packet's bytes in the packet's place. False when there is no mbuf left: the device
-/// has to free some first.
+/// Replaces the packet with an mbuf that has the packet's bytes. Returns false when there is no mbuf left:
+/// the device must free some first.
 #[cold]
 fn make_mbuf(packet: &mut Packet, table: &Table, open: &Open) -> bool {
     let attaches =

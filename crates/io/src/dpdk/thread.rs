@@ -1,11 +1,11 @@
-//! Threads of ours in DPDK's eyes: only those that it knows keep mbufs at hand.
+//! Registration of our threads with DPDK: only registered threads cache mbufs.
 
 use std::cell::{Cell, OnceCell};
 
 use super::abi::Table;
 
 thread_local! {
-    /// Whether the thread has been made known. No destructor, so no check on access.
+    /// Whether the thread is registered. No destructor, so no check on access.
     static KNOWN: Cell<bool> = const { Cell::new(false) };
     static MEMBERSHIP: OnceCell<Membership> = const { OnceCell::new() };
 }
@@ -20,7 +20,7 @@ impl Drop for Membership {
     }
 }
 
-/// Makes the calling thread known, once.
+/// Registers the calling thread, once.
 #[inline(always)]
 pub(super) fn make_known(table: &'static Table) {
     if !KNOWN.get() {

@@ -1,35 +1,35 @@
-//! Making finished packets of what was received.
+//! Makes finished packets from received ones.
 
 use millrace_core::Packet;
 
 use super::{Offload, Segments, cut};
 
-/// Makes finished packets, and says how they are to be.
+/// Makes finished packets, with these options.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Finisher {
     /// Free bytes before each packet.
     pub(crate) headroom: usize,
-    /// The most bytes of a packet that are kept.
+    /// The maximum number of bytes kept of a packet.
     pub(crate) snap_length: usize,
 }
 
-/// What became of a received packet.
+/// The result for a received packet.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Finished {
-    /// It is one packet still.
+    /// It is still one packet.
     Whole,
     /// It was cut into several.
     Cut {
-        /// How many of them there was no memory for.
+        /// The number of those for which there was no memory.
         lost: u64,
     },
-    /// Nothing that could be handed on.
+    /// No packet to pass on.
     Lost,
 }
 
 impl Finisher {
-    /// Does what `offload` tells to the packet whose bytes are those of `first` and then `rest`, and
-    /// hands on what comes of it.
+    /// Does what `offload` requires for the packet whose bytes are those of `first` and then `rest`, and
+    /// passes on the resulting packets.
     pub(crate) fn finish(
         &self,
         offload: Offload,
@@ -57,7 +57,7 @@ impl Finisher {
         }
     }
 
-    /// The packet with the bytes behind it.
+    /// The packet with the bytes after it.
     fn join(&self, first: Packet, rest: &[u8]) -> Option<Packet> {
         if rest.is_empty() {
             return Some(first);
@@ -70,7 +70,7 @@ impl Finisher {
         Some(whole)
     }
 
-    /// A packet cut to the snap length.
+    /// A packet truncated to the snap length.
     fn limit(&self, mut packet: Packet) -> Packet {
         let beyond = packet.len().saturating_sub(self.snap_length);
         if beyond > 0 {

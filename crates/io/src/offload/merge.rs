@@ -1,10 +1,10 @@
-//! Merging on transmit: consecutive segments of a TCP connection go to the kernel as one, which it
-//! cuts again where the interface does not take it whole.
+//! Merging on transmit: consecutive segments of a TCP connection go to the kernel as one, which cuts it again
+//! if the interface does not accept it whole.
 //!
-//! A host on the same machine then takes one segment of up to 64 KiB where it would take 45 packets,
-//! as it does when the kernel forwards; on the wire nothing differs. Only what can be cut into the
-//! very same packets is merged: the same headers, consecutive sequence and identification numbers,
-//! equal lengths but for the last, no flags but ACK (and PSH on the last), right checksums.
+//! A host on the same machine then receives one segment of up to 64 KiB where it would receive 45 packets, as
+//! it does when the kernel forwards; on the wire nothing differs. Segments are merged only if they can be cut
+//! into the very same packets: the same headers, consecutive sequence and identification numbers, equal
+//! lengths except for the last, no flags except ACK (and PSH on the last), correct checksums.
 
 use std::io;
 use std::ops::Range;
@@ -14,47 +14,48 @@ use millrace_core::checksum::checksum;
 
 use super::{GSO_TCP_IPV4, GSO_TCP_IPV6, HEADER, Layout, Link, NEEDS_CHECKSUM, TCP, be16, put};
 
-/// The longest headers that are merged: Ethernet, IP and TCP with all options that there may be.
+/// The longest headers that are merged: Ethernet, IP and TCP with all possible options.
 const LONGEST: usize = 14 + 60 + 60;
-/// The most bytes of a merged packet behind its Ethernet header.
+/// The maximum length of a merged packet after its Ethernet header, in bytes.
 const LARGEST: usize = 65_000;
 
 /// Packets that go to the kernel as one message.
 pub(crate) struct Message {
     /// Which packets of the batch.
     pub(crate) packets: Range<usize>,
-    /// The header of virtio-net, and behind it the headers that several packets share.
+    /// The header of virtio-net, followed by the headers that several packets share.
     head: [u8; HEADER + LONGEST],
-    /// How many bytes of `head` count.
+    /// How many bytes of `head` are used.
     length: usize,
-    /// How many bytes of each packet are its headers, where `head` has them.
+    /// How many bytes of each packet are its headers, if `head` has them.
     stripped: usize,
 }
 
 impl Message {
-    /// What goes in front of the packets' bytes.
+    /// The bytes in front of the packets' bytes.
     pub(crate) fn head(&self) -> &[u8] {
         self.head.get(..self.length).unwrap_or_default()
     }
 
-    /// What goes to the kernel of one of the packets.
+    /// The part of a packet that goes to the kernel.
     pub(crate) fn body<'p>(&self, packet: &'p Packet) -> &'p [u8] {
         packet.data().get(self.stripped..).unwrap_or_default()
     }
 
-    /// A packet as it is.
+    /// A packet by itself.
     fn single(index: usize) -> Self {
         Self { packets: index..index + 1, head: [0; HEADER + LONGEST], length: HEADER, stripped: 0 }
     }
 }
 
-/// Whether an error says that the kernel takes no such message, rather than nothing at all just now.
+/// Whether an error means that the kernel rejects such a message, rather than that it accepts nothing at this
+/// moment.
 pub(crate) fn is_refusal(error: &io::Error) -> bool {
     matches!(error.raw_os_error(), Some(libc::EINVAL | libc::EMSGSIZE | libc::EOPNOTSUPP))
 }
 
-/// Whether any Ethernet frames may be merged: told by a glance at their headers, which spares most batches
-/// [`messages`].
+/// Whether any Ethernet frames may be merged. It only glances at their headers; most batches then need no
+/// call of [`messages`].
 pub(crate) fn may_merge(packets: &[Packet], longest: usize) -> bool {
     let alike = |a: &[u8], b: &[u8]| {
         let same = |range: Range<usize>| a.get(range.clone()) == b.get(range);
@@ -77,7 +78,7 @@ pub(crate) fn messages(packets: &[Packet], longest: usize, into: &mut Vec<Messag
     messages_over(Link::Ethernet, packets, longest, into);
 }
 
-/// Divides packets that start as `link` says into messages, as [`messages`] does.
+/// Divides packets that start with `link` into messages, like [`messages`].
 pub(crate) fn messages_over(
     link: Link,
     packets: &[Packet],
@@ -99,7 +100,7 @@ pub(crate) fn messages_over(
     }
 }
 
-/// Where the run of segments ends that can be merged with the first one, at `start`.
+/// The end of the run of segments that can be merged with the first one, at `start`.
 fn run(first: &Segment<'_>, packets: &[Packet], start: usize, longest: usize) -> usize {
     let link = first.link;
     let size = first.payload().len();
@@ -178,7 +179,7 @@ impl<'p> Segment<'p> {
         be16(self.frame, self.layout.network + 4).unwrap_or(0)
     }
 
-    /// Whether the checksums are right: wrong ones must stay wrong.
+    /// Whether the checksums are correct: incorrect ones must stay incorrect.
     fn is_right(&self) -> bool {
         let Layout { network, transport, is_ipv6, .. } = self.layout;
         let header = self.frame.get(network..transport).unwrap_or_default();
@@ -187,8 +188,8 @@ impl<'p> Segment<'p> {
         (is_ipv6 || checksum(header) == 0) && pseudo.add_bytes(covered).is_right()
     }
 
-    /// Whether another segment is the one that cutting would make, `index` segments of `size` bytes
-    /// after this one.
+    /// Whether another segment is the one that cutting would make, `index` segments of `size` bytes after
+    /// this one.
     fn goes_on_with(&self, other: &Self, index: usize, size: usize) -> bool {
         let ahead = u32::try_from(index * size).unwrap_or(u32::MAX);
         self.layout == other.layout
@@ -197,7 +198,7 @@ impl<'p> Segment<'p> {
             && self.constant_parts() == other.constant_parts()
     }
 
-    /// The headers without what differs from segment to segment: lengths, identification, sequence
+    /// The headers without the fields that differ from segment to segment: lengths, identification, sequence
     /// number, flags, checksums.
     fn constant_parts(&self) -> [&'p [u8]; 6] {
         let Layout { network, transport, payload, is_ipv6, .. } = self.layout;

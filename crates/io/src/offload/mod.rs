@@ -1,8 +1,8 @@
-//! What the kernel has left undone of a packet: checksums, and cutting large segments; and on
-//! transmit what it can be left to do ([`merge`]).
+//! The work on a packet that the kernel leaves to us: checksums, and cutting large segments; and on transmit
+//! the work that we leave to the kernel ([`merge`]).
 //!
-//! The header is that of virtio (OASIS virtio 1.2, 5.1.6), in the machine's byte order. Packet
-//! sockets and TAP devices put it in front of each packet.
+//! The header is that of virtio (OASIS virtio 1.2, 5.1.6), in the machine's byte order. Packet sockets and
+//! TAP devices put it in front of each packet.
 
 mod finish;
 pub(crate) mod merge;
@@ -26,10 +26,10 @@ pub(crate) const NEEDS_CHECKSUM: u8 = 1;
 pub(crate) const GSO_TCP_IPV4: u8 = 1;
 pub(crate) const GSO_TCP_IPV6: u8 = 4;
 const GSO_UDP: u8 = 5;
-/// Set beside a type when the sender reduced its congestion window.
+/// Set in addition to a type when the sender reduced its congestion window.
 const GSO_ECN: u8 = 0x80;
 
-/// What the bytes of a packet start with.
+/// The first header of a packet.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub(crate) enum Link {
     /// An Ethernet header.
@@ -40,7 +40,7 @@ pub(crate) enum Link {
 }
 
 impl Link {
-    /// Bytes in front of the IP header where no VLAN tag is.
+    /// Bytes in front of the IP header if there is no VLAN tag.
     pub(crate) const fn header(self) -> usize {
         match self {
             Link::Ethernet => 14,
@@ -49,28 +49,28 @@ impl Link {
     }
 }
 
-/// What is left to do.
+/// The work that is left.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub(crate) struct Offload {
     link: Link,
     checksum: Option<Partial>,
-    /// Bytes of payload of each segment, where there is more than one.
+    /// Bytes of payload of each segment, if there are several.
     pub(crate) segments: Option<Segments>,
 }
 
-/// A checksum field that holds the sum of the pseudo-header alone.
+/// A checksum field that contains only the sum of the pseudo-header.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 struct Partial {
-    /// Where the bytes start that it covers, to the end of the packet.
+    /// The start of the bytes that it covers, up to the end of the packet.
     start: usize,
-    /// Where the field is, from there.
+    /// The offset of the field from there.
     offset: usize,
 }
 
-/// How a packet is to be cut.
+/// How to cut a packet.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Segments {
-    /// Into segments with so many bytes of payload.
+    /// Into segments with this many bytes of payload.
     Of(usize),
     /// In a way that we do not know.
     Unknown,
@@ -82,7 +82,7 @@ impl Offload {
         Self::parse_over(Link::Ethernet, header)
     }
 
-    /// Reads the header of a packet that starts as `link` says.
+    /// Reads the header of a packet that starts with `link`.
     pub(crate) fn parse_over(link: Link, header: &[u8; HEADER]) -> Self {
         let word = |at: usize| {
             let bytes = header.get(at..).and_then(|bytes| bytes.first_chunk());
@@ -99,7 +99,7 @@ impl Offload {
         Self { link, checksum: (flags & NEEDS_CHECKSUM != 0).then(partial), segments }
     }
 
-    /// Takes note of bytes that were inserted before the network header.
+    /// Accounts for bytes that were inserted before the network header.
     pub(crate) fn shift(&mut self, bytes: usize) {
         if let Some(partial) = &mut self.checksum {
             partial.start += bytes;
@@ -122,13 +122,12 @@ impl Offload {
     }
 }
 
-/// Cuts a TCP segment or a train of UDP datagrams into packets with `size` bytes of payload each.
-/// The bytes of `rest` come after those of `first`, which holds all headers.
+/// Cuts a TCP segment or a train of UDP datagrams into packets with `size` bytes of payload each. The bytes
+/// of `rest` come after those of `first`, which contains all headers.
 ///
-/// Each packet gets the headers with their lengths, checksums, IPv4 identification and TCP sequence
-/// numbers and flags as if the sender had cut it. What `first` knows beside its bytes is for the
-/// caller to copy. Returns how many packets were left out for want of memory; none when the packet could
-/// not be cut.
+/// Each packet gets the headers with lengths, checksums, IPv4 identification and TCP sequence numbers and
+/// flags as if the sender had cut it. The caller must copy the metadata of `first`. Returns how many packets
+/// are missing for lack of memory; `None` when the packet could not be cut.
 pub(crate) fn cut(
     link: Link,
     first: &Packet,
@@ -155,7 +154,7 @@ pub(crate) fn cut(
     Some(0)
 }
 
-/// Copies the bytes from `at` on of two slices that belong together.
+/// Copies the bytes from `at` on, of two slices that belong together.
 fn gather(first: &[u8], second: &[u8], at: usize, into: &mut [u8]) {
     let front = first.get(at..).unwrap_or_default();
     let front = front.get(..into.len()).unwrap_or(front);
@@ -167,7 +166,7 @@ fn gather(first: &[u8], second: &[u8], at: usize, into: &mut [u8]) {
     }
 }
 
-/// Where the headers of a frame are.
+/// The positions of a frame's headers.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) struct Layout {
     pub(crate) network: usize,
@@ -209,7 +208,7 @@ impl Layout {
         (payload <= frame.len()).then_some(Self { network, is_ipv6, transport, protocol, payload })
     }
 
-    /// Corrects the headers of the packet whose payload starts `at` bytes into the whole one's.
+    /// Corrects the headers of the packet whose payload starts `at` bytes into that of the whole one.
     fn fit(&self, frame: &mut [u8], index: usize, at: usize, is_last: bool) {
         let ip_length = frame.len() - self.network;
         if self.is_ipv6 {
@@ -275,7 +274,7 @@ impl Layout {
 const IPV4: u16 = 0x0800;
 const IPV6: u16 = 0x86dd;
 
-/// Where the header behind the Ethernet header and its VLAN tags is, and its EtherType.
+/// The position of the header after the Ethernet header and its VLAN tags, and its EtherType.
 fn behind_ethernet(frame: &[u8]) -> Option<(usize, u16)> {
     let mut at = 12;
     let mut ether_type = be16(frame, at)?;
@@ -286,7 +285,7 @@ fn behind_ethernet(frame: &[u8]) -> Option<(usize, u16)> {
     Some((at + 2, ether_type))
 }
 
-/// The protocol above IPv6 and where its header starts, behind the extension headers.
+/// The protocol above IPv6 and the position of its header, after the extension headers.
 fn upper_layer(frame: &[u8], network: usize) -> Option<(u8, usize)> {
     const HOP_BY_HOP: u8 = 0;
     const ROUTING: u8 = 43;
@@ -305,7 +304,7 @@ pub(crate) fn be16(bytes: &[u8], at: usize) -> Option<u16> {
     bytes.get(at..)?.first_chunk().map(|bytes| u16::from_be_bytes(*bytes))
 }
 
-/// Writes a field, where there is one.
+/// Writes a field, if it exists.
 pub(crate) fn put<const N: usize>(bytes: &mut [u8], at: usize, value: [u8; N]) {
     if let Some(field) = bytes.get_mut(at..).and_then(<[u8]>::first_chunk_mut) {
         *field = value;

@@ -1,15 +1,15 @@
-//! What is left undone of packets about which nothing is told: AF_XDP gives bytes alone.
+//! The work that is left for packets without any information: AF_XDP provides only bytes.
 
 use millrace_core::Packet;
 use millrace_core::checksum::Sum;
 
 use super::{Layout, Link, Offload, Segments, TCP, be16, put};
 
-/// Fills in the checksum of a packet of TCP or UDP whose field holds the sum of the pseudo-header, as
-/// the kernel leaves it to a device that would do the rest.
+/// Fills in the checksum of a TCP or UDP packet whose field contains the sum of the pseudo-header, which the
+/// kernel leaves there for a device that would do the rest.
 ///
-/// Where a packet's right checksum happens to be that sum, nothing changes: what is filled in is the
-/// right checksum.
+/// If a packet's correct checksum happens to be that sum, nothing changes: the value filled in is the correct
+/// checksum.
 pub(crate) fn complete_partial(packet: &mut Packet) {
     let Some(layout) = Layout::of(Link::Ethernet, packet.data()) else { return };
     let Some((field, end)) = partial(packet.data(), &layout) else { return };
@@ -20,8 +20,8 @@ pub(crate) fn complete_partial(packet: &mut Packet) {
     put(covered, field, value.to_be_bytes());
 }
 
-/// Where the checksum field is, from the transport header on, and where the packet ends, if the
-/// checksum is unfinished.
+/// The offset of the checksum field from the transport header, and the end of the packet, if the checksum is
+/// unfinished.
 fn partial(frame: &[u8], layout: &Layout) -> Option<(usize, usize)> {
     let end = layout.network
         + if layout.is_ipv6 {
@@ -41,8 +41,8 @@ fn partial(frame: &[u8], layout: &Layout) -> Option<(usize, usize)> {
     is_partial.then_some((field, end))
 }
 
-/// How to cut a TCP segment so that frames of `limit` bytes hold its parts, about which the sender may
-/// have thought otherwise. None for what cannot be cut.
+/// How to cut a TCP segment so that its parts fit in frames of `limit` bytes, whatever size the sender
+/// intended. `None` if it cannot be cut.
 pub(crate) fn cut_within(packet: &Packet, limit: usize) -> Option<Offload> {
     let layout = Layout::of(Link::Ethernet, packet.data())?;
     let headers = layout.payload - layout.network;
@@ -58,7 +58,7 @@ mod tests {
 
     use super::*;
 
-    /// A frame of TCP or UDP over IPv4 or IPv6 whose checksum is finished, and where that stands.
+    /// A frame of TCP or UDP over IPv4 or IPv6 whose checksum is finished, and the position of the checksum.
     fn finished(is_ipv6: bool, is_tcp: bool, bytes: &[u8]) -> (Vec<u8>, usize) {
         let (header, field) = if is_tcp { (20, 16) } else { (8, 6) };
         let length = header + bytes.len();

@@ -1,5 +1,4 @@
-//! Against frames that are put together by hand. Sockets are tested on real interfaces by
-//! `tests/af_packet.rs`.
+//! Tests with frames built by hand. `tests/af_packet.rs` tests sockets on real interfaces.
 
 use millrace_core::Packet;
 use millrace_core::checksum;
@@ -58,7 +57,7 @@ fn tcp(payload: &[u8]) -> Vec<u8> {
     [&header, payload].concat()
 }
 
-/// Whether all lengths and checksums of a frame are right, as etherparse sees it.
+/// Whether all lengths and checksums of a frame are correct, according to etherparse.
 fn is_right(frame: &[u8], network: usize, transport: usize, protocol: u8) -> bool {
     let length = frame.len() - transport;
     let pseudo = if frame[network] >> 4 == 4 {
@@ -169,7 +168,7 @@ fn missing_checksums_are_filled_in() {
     }
 }
 
-/// What the kernel gets of a message: the header of virtio-net, then the frame.
+/// What the kernel gets for a message: the header of virtio-net, then the frame.
 fn on_the_way(message: &merge::Message, packets: &[Packet]) -> Vec<u8> {
     let mut bytes = message.head().to_vec();
     for packet in &packets[message.packets.clone()] {
@@ -178,7 +177,7 @@ fn on_the_way(message: &merge::Message, packets: &[Packet]) -> Vec<u8> {
     bytes
 }
 
-/// What comes out of messages when they are cut again.
+/// The frames that result when messages are cut again.
 fn merge_and_cut(packets: &[Packet]) -> (usize, Vec<Vec<u8>>) {
     let mut messages = Vec::new();
     merge::messages(packets, 1514, &mut messages);

@@ -1,7 +1,7 @@
 //! The classic format: a file header, then records.
 //!
-//! Source: <https://datatracker.ietf.org/doc/draft-ietf-opsawg-pcap/>, and for what older versions
-//! did, Click's and libpcap's practice.
+//! Source: <https://datatracker.ietf.org/doc/draft-ietf-opsawg-pcap/>, and for older versions, what Click and
+//! libpcap do.
 
 use super::error::{Error, ErrorKind};
 use super::fields::{ByteOrder, Fields};
@@ -19,7 +19,7 @@ const MAGIC_MODIFIED: u32 = 0xa1b2_cd34;
 pub(super) const FILE_HEADER: usize = 24;
 /// Bytes of a record header.
 pub(super) const RECORD_HEADER: usize = 16;
-/// Bytes that a modified record header has more: interface, protocol, packet type.
+/// Additional bytes of a modified record header: interface, protocol, packet type.
 const MODIFIED_EXTRA: usize = 8;
 
 /// Nanoseconds in a second.
@@ -35,11 +35,11 @@ enum Lengths {
     Either,
 }
 
-/// What the header of a classic file says of its records.
+/// What the header of a classic file specifies about its records.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Classic {
     order: ByteOrder,
-    /// Nanoseconds in a unit of the records' second timestamp field.
+    /// Nanoseconds per unit of the records' second timestamp field.
     unit: u64,
     record_header: usize,
     lengths: Lengths,
@@ -48,7 +48,7 @@ pub(super) struct Classic {
 }
 
 impl Classic {
-    /// Whether a file that starts with these bytes is one of this format.
+    /// Whether a file that starts with these bytes has this format.
     pub(super) fn recognises(magic: [u8; 4]) -> bool {
         Self::order(magic).is_some()
     }

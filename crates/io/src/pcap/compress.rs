@@ -1,7 +1,7 @@
-//! Compressed captures, through the programs that everybody has for them.
+//! Compressed captures, with the usual external programs.
 //!
-//! Click does so too. It costs no dependency, handles every format that the machine can, and unpacks
-//! on another core.
+//! Click does so too. It needs no dependency, handles every format that the machine can, and decompresses on
+//! another core.
 
 use std::fs::File;
 use std::io::{self, Read};
@@ -13,13 +13,13 @@ use super::error::ErrorKind;
 /// A compression format and the programs for it.
 #[derive(Debug)]
 pub struct Format {
-    /// What its files start with.
+    /// The first bytes of its files.
     magic: &'static [u8],
-    /// How the names of its files end.
+    /// The suffix of its files.
     suffix: &'static str,
-    /// The program that unpacks a file that is named to its standard output.
+    /// The program that decompresses a named file to its standard output.
     pub unpack: &'static str,
-    /// Packs its standard input to its standard output, given `-c`.
+    /// The program that, with `-c`, compresses its standard input to its standard output.
     pack: &'static str,
 }
 
@@ -43,7 +43,7 @@ impl Format {
         FORMATS.iter().find(|format| suffix == format.suffix)
     }
 
-    /// Starts to unpack a file.
+    /// Starts to decompress a file.
     ///
     /// # Errors
     /// The program cannot be run.
@@ -61,7 +61,7 @@ impl Format {
         Ok(Unpacker { program, child, output })
     }
 
-    /// Starts to pack what is written into `file`.
+    /// Starts to compress the written data into `file`.
     pub(super) fn pack(&self, file: File) -> Result<Packer, ErrorKind> {
         let program = self.pack;
         let mut child = Command::new(program)
@@ -76,7 +76,7 @@ impl Format {
     }
 }
 
-/// A running program that unpacks a file.
+/// A running program that decompresses a file.
 #[derive(Debug)]
 pub struct Unpacker {
     program: &'static str,
@@ -85,18 +85,18 @@ pub struct Unpacker {
 }
 
 impl Unpacker {
-    /// Reads what was unpacked.
+    /// Reads decompressed data.
     ///
     /// # Errors
-    /// As of any pipe.
+    /// Like any pipe.
     pub fn read(&mut self, buffer: &mut [u8]) -> io::Result<usize> {
         self.output.read(buffer)
     }
 
-    /// Waits for the program, once all that it wrote was read.
+    /// Waits for the program, after all its output was read.
     ///
     /// # Errors
-    /// What the program has to say.
+    /// The program's message.
     pub fn finish(&mut self) -> Result<(), ErrorKind> {
         finish(self.program, &mut self.child)
     }
@@ -111,7 +111,7 @@ impl Drop for Unpacker {
     }
 }
 
-/// A running program that packs a file.
+/// A running program that compresses a file.
 #[derive(Debug)]
 pub(super) struct Packer {
     program: &'static str,
@@ -142,7 +142,7 @@ impl Drop for Packer {
 }
 
 fn finish(program: &'static str, child: &mut Child) -> Result<(), ErrorKind> {
-    /// Bytes of a program's complaint that are worth showing.
+    /// Bytes of a program's error message that are worth printing.
     const COMPLAINT: u64 = 512;
 
     let mut complaint = Vec::new();

@@ -1,9 +1,9 @@
-//! What can be wrong with a capture file.
+//! Errors in capture files.
 
 use std::io;
 use std::sync::Arc;
 
-/// A capture that cannot be read or written any further: which file, where, and why.
+/// A capture that cannot be read or written any further, with the file, the position and the reason.
 ///
 /// It prints as one line: `trace.pcap: byte 1064: the file ends within a packet: expected 60 bytes,
 /// found 12`.
@@ -28,67 +28,67 @@ impl Error {
         Error { file: file.to_owned(), offset: Some(offset), kind }
     }
 
-    /// The file, as messages name it.
+    /// The file's name in messages.
     #[must_use]
     pub fn file(&self) -> &str {
         &self.file
     }
 
-    /// Where the part of the file that is at fault starts: bytes from its start (after
-    /// decompression), or `None` where the fault has no place.
+    /// The position of the faulty part of the file: bytes from its start (after decompression), or `None` if
+    /// the fault has no position.
     #[must_use]
     pub fn offset(&self) -> Option<u64> {
         self.offset
     }
 
-    /// What is at fault.
+    /// The fault.
     #[must_use]
     pub fn kind(&self) -> &ErrorKind {
         &self.kind
     }
 }
 
-/// What is at fault with a capture.
+/// A fault of a capture.
 #[derive(Clone, Debug, thiserror::Error)]
 #[non_exhaustive]
 pub enum ErrorKind {
-    /// The operating system refused: the file is missing, unreadable, the disk is full, ...
+    /// The operating system returned an error: the file is missing or unreadable, or the disk is full.
     #[error("{action}: {error}")]
     Io {
-        /// What was tried.
+        /// The operation.
         action: &'static str,
-        /// What the system said.
+        /// The system's error.
         error: Arc<io::Error>,
     },
-    /// The program that packs or unpacks the file could not be run, or failed.
+    /// The program that compresses or decompresses the file could not be run, or failed.
     #[error("{program}: {problem}")]
     Helper {
         /// The program.
         program: &'static str,
-        /// What it said, or why it could not be run.
+        /// Its message, or why it could not be run.
         problem: String,
     },
-    /// Compressed data where it cannot be handed to the program that unpacks it.
+    /// Compressed data that cannot be passed to the program that decompresses it.
     #[error("is compressed; unpack it with '{program}' before it comes here")]
     CompressedStream {
-        /// The program that unpacks it.
+        /// The program that decompresses it.
         program: &'static str,
     },
-    /// There is nothing in the file.
+    /// The file is empty.
     #[error("empty file")]
     Empty,
-    /// The file does not start as a capture does.
+    /// The file does not start like a capture.
     #[error(
         "not a capture file: starts with {found:02x?}, expected the magic number of pcap or pcapng"
     )]
     Magic {
-        /// What it starts with.
+        /// Its first bytes.
         found: [u8; 4],
     },
-    /// A version of the format that nobody has defined.
+    /// An undefined version of the format.
     #[error("unknown version {found}, expected {expected}")]
     Version {
-        /// The version that the file claims.
+        /// The version in the file.
         found: String,
         /// The version that can be read.
         expected: &'static str,
@@ -96,46 +96,46 @@ pub enum ErrorKind {
     /// The file ends too early.
     #[error("the file ends within {part}: expected {expected} bytes, found {found}")]
     Truncated {
-        /// What it ends within.
+        /// The part in which it ends.
         part: &'static str,
-        /// Bytes that the part takes.
+        /// The length of the part in bytes.
         expected: u64,
-        /// Bytes that there are of it.
+        /// The bytes of it that exist.
         found: u64,
     },
-    /// A length that cannot be.
+    /// An impossible length.
     #[error("{part} of {found} bytes, expected {expected}")]
     Length {
-        /// What has this length.
+        /// The part with this length.
         part: &'static str,
         /// The length.
         found: u64,
-        /// What it may be.
+        /// The allowed values.
         expected: &'static str,
     },
-    /// A byte-order mark that is neither way round.
+    /// A byte-order mark that is not valid in either order.
     #[error("section with byte-order mark {found:02x?}, expected 1a2b3c4d in either order")]
     ByteOrder {
         /// The mark.
         found: [u8; 4],
     },
-    /// The lengths before and behind a block differ.
+    /// The lengths before and after a block differ.
     #[error("block that ends with length {found}, expected {expected} as at its start")]
     Trailer {
-        /// The length behind the block.
+        /// The length after the block.
         found: u32,
         /// The length before it.
         expected: u32,
     },
-    /// A packet of an interface that no block describes.
+    /// A packet from an interface that no block describes.
     #[error("packet of interface {found}, expected one of the section's {expected}")]
     Interface {
         /// The interface.
         found: u32,
-        /// How many the section has.
+        /// The number of interfaces of the section.
         expected: usize,
     },
-    /// The place lies before what can still be reached.
+    /// The position is before the part that can still be reached.
     #[error("cannot go back in a stream")]
     Backwards,
 }

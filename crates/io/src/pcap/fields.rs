@@ -1,6 +1,6 @@
 //! Numbers in either byte order.
 
-/// The order in which a file has the bytes of its numbers: that of the machine that wrote it.
+/// The byte order of a file: that of the machine that wrote it.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum ByteOrder {
     Little,
@@ -9,8 +9,7 @@ pub(super) enum ByteOrder {
 
 /// The numbers of a header.
 ///
-/// Whoever reads one has made sure that the header is there; a number past the end of the bytes
-/// reads as zero.
+/// The reader must make sure that the header is complete; a number past the end of the bytes reads as zero.
 #[derive(Clone, Copy)]
 pub(super) struct Fields<'a> {
     bytes: &'a [u8],

@@ -1,4 +1,4 @@
-//! The bytes of a capture, wherever they come from, a window at a time.
+//! The bytes of a capture, from any source, one window at a time.
 
 use std::fs::File;
 use std::io::{self, Read, Seek, SeekFrom};
@@ -10,37 +10,37 @@ use super::error::{Error, ErrorKind};
 use super::link_type::LinkType;
 use super::mapping::Mapping;
 
-/// How a [`Reader`](super::Reader) gets at the bytes of a regular file.
+/// How a [`Reader`](super::Reader) accesses the bytes of a regular file.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub enum Access {
-    /// Reads it piece by piece into one buffer. Safe whatever happens to the file meanwhile.
+    /// Reads it piece by piece into one buffer. Safe, whatever happens to the file meanwhile.
     #[default]
     Read,
-    /// Maps it into memory, for whoever wants all packets at once or again and again.
+    /// Maps it into memory, for access to all packets at once or repeatedly.
     ///
-    /// The file must then stay as it is until the reader is dropped: when it is made shorter, the
-    /// kernel ends the program with `SIGBUS`. Pipes and compressed files are read as with
-    /// [`Access::Read`].
+    /// The file must not change until the reader is dropped: if it becomes shorter, the kernel ends the
+    /// program with `SIGBUS`. Pipes and compressed files are read as with [`Access::Read`].
     Map,
 }
 
-/// The largest part of a capture that is looked at in one piece, in bytes.
+/// The maximum length of a part of a capture that is examined in one piece, in bytes.
 pub(super) const LARGEST_PART: usize = 1 << 19;
 
-/// Bytes that are asked for at once: enough to make the call cheap, and so few that they are still
-/// in the processor's cache when their packets are looked at.
+/// Bytes per read: enough to make the call cheap, and so few that they are still in the processor's cache
+/// when their packets are examined.
 const PIECE: usize = 1 << 17;
 
-/// Bytes that a reader holds at most of a stream: any part, and whatever came with its end.
+/// The maximum number of bytes of a stream that a reader holds: any part, and what was read together with its
+/// end.
 const BUFFER: usize = LARGEST_PART + PIECE;
 
 /// A record in the window of an input.
 pub(super) struct Found {
     pub(super) timestamp: u64,
     pub(super) original_len: u32,
-    /// Where the packet starts in the window.
+    /// The start of the packet in the window.
     pub(super) start: usize,
-    /// Bytes of it that were captured.
+    /// The number of its captured bytes.
     pub(super) captured: usize,
     /// Bytes of the record.
     pub(super) total: usize,
@@ -69,20 +69,20 @@ impl std::fmt::Debug for Other {
 pub(super) struct Input {
     name: String,
     source: Source,
-    /// Holds the window of every source but a mapping.
+    /// Contains the window for every source except a mapping.
     buffer: Box<[u8]>,
     /// The window, in `buffer` or in the mapping.
     start: usize,
     end: usize,
-    /// The place of `start` in the file.
+    /// The position of `start` in the file.
     offset: u64,
-    /// The file's length, where it has one that means something.
+    /// The file's length, if it has a meaningful one.
     length: Option<u64>,
     ended: bool,
 }
 
 impl Input {
-    /// Opens a file, `-` being standard input. A compressed one is unpacked.
+    /// Opens a file; `-` is standard input. A compressed file is decompressed.
     pub(super) fn open(path: &Path, access: Access) -> Result<Input, Error> {
         if path.as_os_str() == "-" {
             return Input::stdin();
@@ -126,7 +126,7 @@ impl Input {
         Input::stream(name.to_owned(), Source::File(file))
     }
 
-    /// Takes the bytes from `reader` and calls them `name`.
+    /// Reads the bytes from `reader`, which is called `name` in messages.
     pub(super) fn reader(name: String, reader: Box<dyn Read + Send>) -> Result<Input, Error> {
         Input::stream(name, Source::Other(Other(reader)))
     }
@@ -169,7 +169,7 @@ impl Input {
         &self.name
     }
 
-    /// Where the window starts: bytes from the start of the (unpacked) file.
+    /// The position of the window: bytes from the start of the (decompressed) file.
     pub(super) fn offset(&self) -> u64 {
         self.offset
     }
@@ -179,7 +179,7 @@ impl Input {
         self.length
     }
 
-    /// The whole file, where it is mapped.
+    /// The whole file, if it is mapped.
     pub(super) fn mapping(&self) -> Option<&[u8]> {
         match &self.source {
             Source::Mapping(mapping) => Some(mapping.bytes()),
@@ -196,7 +196,7 @@ impl Input {
         bytes.get(self.start..self.end).unwrap_or_default()
     }
 
-    /// An error at the start of the window.
+    /// An error at the window's position.
     pub(super) fn error(&self, kind: ErrorKind) -> Error {
         Error::at(&self.name, self.offset, kind)
     }
@@ -260,14 +260,14 @@ impl Input {
         Ok(self.end - self.start)
     }
 
-    /// Moves the start of the window `count` bytes on, which lie within it.
+    /// Moves the start of the window forward by `count` bytes, which must be inside it.
     pub(super) fn consume(&mut self, count: usize) {
         let count = count.min(self.end - self.start);
         self.start += count;
         self.offset += count as u64;
     }
 
-    /// Moves the start of the window `count` bytes on, which may lie beyond it. Returns how many
+    /// Moves the start of the window forward by `count` bytes, possibly beyond its end. Returns how many
     /// bytes the file had.
     pub(super) fn skip(&mut self, count: u64) -> Result<u64, Error> {
         let mut left = count;
@@ -312,7 +312,7 @@ impl Input {
     }
 }
 
-/// Bytes that show what a file is.
+/// Bytes that identify the type of a file.
 const MAGIC: usize = 8;
 
 fn retry(mut read: impl FnMut() -> io::Result<usize>) -> io::Result<usize> {
@@ -324,7 +324,7 @@ fn retry(mut read: impl FnMut() -> io::Result<usize>) -> io::Result<usize> {
     }
 }
 
-/// Reads from a file that may be a pipe which somebody made non-blocking: then waits for it.
+/// Reads from a file that may be a non-blocking pipe: waits for it in that case.
 pub(super) fn read_file(file: &mut File, buffer: &mut [u8]) -> io::Result<usize> {
     use rustix::event::{PollFd, PollFlags, poll};
 

@@ -1,19 +1,19 @@
-//! Link types: what the first header of a captured packet is.
+//! Link types: the first header of a captured packet.
 //!
-//! Numbers are the `LINKTYPE_` values of <https://www.tcpdump.org/linktypes.html>, names those that
-//! Click's `FromDump`, `ToDump` and `FromDevice` take and print.
+//! Numbers are the `LINKTYPE_` values of <https://www.tcpdump.org/linktypes.html>. Names are those that
+//! Click's `FromDump`, `ToDump` and `FromDevice` accept and print.
 
 use std::fmt;
 use std::str::FromStr;
 
 /// The first header of the packets of a capture, by its `LINKTYPE_` number.
 ///
-/// It prints as its name in a configuration (`ETHER`, `IP`, `SLL`, ...), or as `#` and its number
-/// where it has none, and is parsed from either.
+/// It prints as its name in a configuration (`ETHER`, `IP`, `SLL`, ...), or as `#` and its number if it has
+/// none, and is parsed from either.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord)]
 pub struct LinkType(pub u32);
 
-/// Names and the types that they mean. The first name of a type is the one that is printed.
+/// Names with their types. The first name of a type is the one that is printed.
 const NAMES: &[(&str, LinkType)] = &[
     ("NULL", LinkType::NULL),
     ("IP", LinkType::IP),
@@ -40,11 +40,11 @@ impl LinkType {
     pub const NULL: LinkType = LinkType(0);
     /// Ethernet.
     pub const ETHER: LinkType = LinkType(1);
-    /// PPP, perhaps with address and control bytes.
+    /// PPP, with or without address and control bytes.
     pub const PPP: LinkType = LinkType(9);
     /// FDDI.
     pub const FDDI: LinkType = LinkType(10);
-    /// Raw IP under the number that some BSD hosts write; [`Self::canonical`] makes it [`Self::IP`].
+    /// Raw IP with the number that some BSD hosts write; [`Self::canonical`] makes it [`Self::IP`].
     pub const HOST_RAW: LinkType = LinkType(12);
     /// PPP in HDLC framing, or Cisco HDLC (RFC 1662, RFC 1547).
     pub const PPP_HDLC: LinkType = LinkType(50);
@@ -58,31 +58,31 @@ impl LinkType {
     pub const IEEE802_11: LinkType = LinkType(105);
     /// Linux "cooked" capture, version 1.
     pub const SLL: LinkType = LinkType(113);
-    /// IEEE 802.11 behind a Prism II monitor header.
+    /// IEEE 802.11 after a Prism II monitor header.
     pub const PRISM: LinkType = LinkType(119);
-    /// IEEE 802.11 behind an Aironet header.
+    /// IEEE 802.11 after an Aironet header.
     pub const AIRONET: LinkType = LinkType(120);
-    /// ATM as SunATM frames it.
+    /// ATM in SunATM's framing.
     pub const SUNATM: LinkType = LinkType(123);
-    /// IEEE 802.11 behind a radiotap header.
+    /// IEEE 802.11 after a radiotap header.
     pub const IEEE802_11_RADIO: LinkType = LinkType(127);
 
-    /// The type under its usual number: raw IP has several.
+    /// The type with its usual number: raw IP has several.
     #[must_use]
     pub fn canonical(self) -> LinkType {
         if self == Self::HOST_RAW { Self::IP } else { self }
     }
 
-    /// Whether [`Self::ip_offset`] knows this type at all.
+    /// Whether [`Self::ip_offset`] supports this type.
     #[must_use]
     pub fn carries_ip(self) -> bool {
         Header::first(self).is_some()
     }
 
-    /// Where the IPv4 or IPv6 header of `frame` starts, by what the headers before it say.
+    /// The offset of the IPv4 or IPv6 header of `frame`, according to the headers before it.
     ///
-    /// The IP header itself is not looked at: the offset may be the frame's length, and the version
-    /// field may contradict the header before it.
+    /// It does not examine the IP header itself: the offset may be the frame's length, and the version field
+    /// may contradict the header before it.
     #[must_use]
     pub fn ip_offset(self, frame: &[u8]) -> Option<usize> {
         let mut header = Header::first(self)?;
@@ -126,14 +126,14 @@ impl FromStr for LinkType {
     }
 }
 
-/// A header on the way to IP.
+/// A header in front of IP.
 #[derive(Clone, Copy)]
 enum Header {
     Ethernet,
-    /// An EtherType and what follows it.
+    /// An EtherType and the data after it.
     EtherType,
     Fddi,
-    /// LLC, perhaps with SNAP (RFC 1042, RFC 2684).
+    /// LLC, with or without SNAP (RFC 1042, RFC 2684).
     Llc,
     SunAtm,
     Sll,
@@ -147,7 +147,7 @@ enum Header {
     Ip,
 }
 
-/// What a header says of what follows it, and its length in bytes.
+/// What a header specifies about the next one, and its length in bytes.
 enum Step {
     Ip(usize),
     Next(Header, usize),
@@ -178,7 +178,7 @@ impl Header {
         })
     }
 
-    /// Reads the header that `bytes` starts with; `None` when it leads to no IP.
+    /// Reads the header at the start of `bytes`; `None` when it does not lead to IP.
     fn step(self, bytes: &[u8]) -> Option<Step> {
         match self {
             Header::Ip => Some(Step::Ip(0)),

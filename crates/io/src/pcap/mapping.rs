@@ -1,4 +1,4 @@
-//! A file as memory.
+//! A memory-mapped file.
 
 #![allow(unsafe_code)]
 
@@ -8,11 +8,11 @@ use std::ptr::NonNull;
 
 use rustix::mm::{MapFlags, ProtFlags, mmap, munmap};
 
-/// The bytes of a regular file, mapped for reading, at the length that it had then.
+/// The bytes of a regular file, mapped for reading, with its length at that time.
 ///
-/// The pages belong to the file: while a mapping lives nobody may write to the file or make it
-/// shorter. A page that is cut off the end raises `SIGBUS` where it is read, which ends the program;
-/// that is why a [`Reader`](super::Reader) maps a file only when it is told to.
+/// The pages belong to the file: while the mapping exists, no process may write to the file or make it
+/// shorter. Reading a page that was cut off raises `SIGBUS`, which ends the program. That is why a
+/// [`Reader`](super::Reader) maps a file only on request.
 #[derive(Debug)]
 pub(super) struct Mapping {
     start: NonNull<u8>,

@@ -12,7 +12,7 @@ use super::{LinkType, MAX_CAPTURED};
 mod block {
     pub(super) const SECTION: u32 = 0x0a0d_0d0a;
     pub(super) const INTERFACE: u32 = 1;
-    /// The packet block that nobody should write any more.
+    /// The packet block that is obsolete.
     pub(super) const OBSOLETE_PACKET: u32 = 2;
     pub(super) const SIMPLE_PACKET: u32 = 3;
     pub(super) const ENHANCED_PACKET: u32 = 6;
@@ -28,17 +28,17 @@ mod option {
 /// The bytes that every section header starts with, in either order.
 pub(super) const MAGIC: [u8; 4] = [0x0a, 0x0d, 0x0d, 0x0a];
 
-/// What a section header says of the order of its bytes.
+/// The byte-order mark of a section header.
 const BYTE_ORDER_MARK: u32 = 0x1a2b_3c4d;
 
-/// Bytes before a block's body (type and length) and behind it (the length again).
+/// Bytes before a block's body (type and length) and after it (the length again).
 const BLOCK_HEAD: usize = 8;
 const BLOCK_TAIL: usize = 4;
 
-/// Interfaces that a section may have: each costs memory for as long as the section lasts.
+/// The maximum number of interfaces of a section: each costs memory for as long as the section lasts.
 const MAX_INTERFACES: usize = 1 << 16;
 
-/// The sections and interfaces of a file, as far as it was read.
+/// The sections and interfaces of a file, as far as it has been read.
 #[derive(Debug)]
 pub(super) struct PcapNg {
     order: ByteOrder,
@@ -49,7 +49,7 @@ pub(super) struct PcapNg {
 #[derive(Clone, Copy, Debug)]
 struct Interface {
     link_type: LinkType,
-    /// Bytes of each packet that were captured at most; 0 for all.
+    /// The maximum number of bytes captured of each packet; 0 for all.
     snap_len: u32,
     clock: Clock,
 }
@@ -77,7 +77,7 @@ impl PcapNg {
         Ok(())
     }
 
-    /// Reads the next packet, whose block then starts at the start of the window.
+    /// Reads the next packet; its block is then at the start of the window.
     pub(super) fn next(&mut self, input: &mut Input) -> Result<Option<Found>, Error> {
         while let Some((kind, length)) = self.peek(input)? {
             if is_packet(kind) {
@@ -88,8 +88,8 @@ impl PcapNg {
         Ok(None)
     }
 
-    /// The type and length of the block at the start of the window, or `None` at the end of the
-    /// file. A section header takes effect on the order of bytes.
+    /// The type and length of the block at the start of the window, or `None` at the end of the file. A
+    /// section header sets the byte order.
     fn peek(&mut self, input: &mut Input) -> Result<Option<(u32, u32)>, Error> {
         if !input.require(BLOCK_HEAD + BLOCK_TAIL, "a block header")? {
             return Ok(None);
@@ -143,7 +143,7 @@ impl PcapNg {
         Ok(size)
     }
 
-    /// Reads and leaves behind a block that is no packet.
+    /// Reads and skips a block that is not a packet.
     fn read_block(&mut self, input: &mut Input, kind: u32, length: u32) -> Result<(), Error> {
         match kind {
             block::SECTION => {
@@ -181,7 +181,7 @@ impl PcapNg {
         Ok(())
     }
 
-    /// Leaves behind a block of any size that does not matter here.
+    /// Skips a block of any size that is not needed here.
     fn skip_block(&self, input: &mut Input, length: u32) -> Result<(), Error> {
         let offset = input.offset();
         let body = u64::from(length) - BLOCK_TAIL as u64;
@@ -251,7 +251,7 @@ fn is_packet(kind: u32) -> bool {
     matches!(kind, block::ENHANCED_PACKET | block::SIMPLE_PACKET | block::OBSOLETE_PACKET)
 }
 
-/// What an interface's timestamps count.
+/// The clock of an interface's timestamps.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 struct Clock {
     /// The `if_tsresol` option: 10 to the power of minus this, or 2 with the highest bit set.
@@ -280,8 +280,8 @@ impl Clock {
         clock
     }
 
-    /// Nanoseconds since the epoch; what lies before it, or more than 584 years after it, is moved
-    /// to the end of what can be told.
+    /// Nanoseconds since the epoch. Times before it, or more than 584 years after it, are moved to the end of
+    /// the range.
     fn nanoseconds(self, units: u64) -> u64 {
         let power = u32::from(self.resolution & 0x7f);
         let units = u128::from(units);

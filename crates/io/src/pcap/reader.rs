@@ -11,10 +11,10 @@ use super::{LinkType, Record};
 
 /// Reads the packets of a capture file, one after the other.
 ///
-/// pcap (either byte order, micro- and nanoseconds, "modified", versions before 2.4) and pcapng
-/// (either byte order, several sections and interfaces; enhanced, simple and obsolete packet blocks)
-/// are told apart by their first bytes, and so are files packed with gzip, compress, bzip2, xz or
-/// zstd, which `zcat` and its kin unpack.
+/// The first bytes of the file determine its format: pcap (either byte order, micro- and nanoseconds,
+/// "modified", versions before 2.4) or pcapng (either byte order, several sections and interfaces; enhanced,
+/// simple and obsolete packet blocks). They also identify files compressed with gzip, compress, bzip2, xz or
+/// zstd, which `zcat` and similar programs decompress.
 ///
 /// ```
 /// use millrace_io::pcap::{Options, Reader, Writer};
@@ -33,12 +33,12 @@ use super::{LinkType, Record};
 /// ```
 ///
 /// # Resource usage
-/// One buffer of 640 KiB (none for a mapped file) and 24 bytes for each interface of a pcapng section.
-/// No length in the file makes it allocate.
+/// One buffer of 640 KiB (none for a mapped file) and 24 bytes for each interface of a pcapng section. It
+/// never allocates memory by a length in the file.
 ///
 /// # Errors
-/// A file that is cut short or corrupt yields every whole record before the place, then one
-/// [`Error`] that names it, then nothing more.
+/// A truncated or corrupt file yields every complete record before that position, then one [`Error`] with the
+/// position, then nothing more.
 #[derive(Debug)]
 pub struct Reader {
     input: Input,
@@ -58,7 +58,7 @@ impl Reader {
     /// Opens a file; `-` is standard input.
     ///
     /// # Errors
-    /// The file cannot be read, or its start is not that of a capture.
+    /// The file cannot be read, or does not start like a capture.
     pub fn open(path: impl AsRef<Path>) -> Result<Reader, Error> {
         Self::open_with(path, Access::Read)
     }
@@ -66,15 +66,15 @@ impl Reader {
     /// Opens a file; `-` is standard input.
     ///
     /// # Errors
-    /// As [`Reader::open`].
+    /// See [`Reader::open`].
     pub fn open_with(path: impl AsRef<Path>, access: Access) -> Result<Reader, Error> {
         Self::new(Input::open(path.as_ref(), access)?)
     }
 
-    /// Reads a capture, not a compressed one, from anything; errors call it `name`.
+    /// Reads an uncompressed capture from any source; errors call it `name`.
     ///
     /// # Errors
-    /// As [`Reader::open`].
+    /// See [`Reader::open`].
     pub fn from_reader(
         name: impl Into<String>,
         reader: impl Read + Send + 'static,
@@ -90,7 +90,7 @@ impl Reader {
     /// The next record, or `None` after the last one and after an error.
     ///
     /// # Errors
-    /// The file is cut short, corrupt or cannot be read.
+    /// The file is truncated, corrupt or cannot be read.
     #[expect(clippy::should_implement_trait, reason = "a record borrows the reader's buffer")]
     #[inline]
     pub fn next(&mut self) -> Result<Option<Record<'_>>, Error> {
@@ -117,20 +117,20 @@ impl Reader {
         }))
     }
 
-    /// The file as messages name it: its path, or `<stdin>`.
+    /// The file's name in messages: its path, or `<stdin>`.
     #[must_use]
     pub fn name(&self) -> &str {
         self.input.name()
     }
 
-    /// The link type of the packets; of a pcapng file, that of the current section's first
-    /// interface, or `None` where there is no interface before the first packet.
+    /// The link type of the packets; for a pcapng file, that of the current section's first interface, or
+    /// `None` if there is no interface before the first packet.
     #[must_use]
     pub fn link_type(&self) -> Option<LinkType> {
         self.format.first_interface().map(|(link_type, _)| link_type)
     }
 
-    /// Bytes of each packet that were captured at most, as the file claims; 0 is without limit.
+    /// The maximum number of bytes captured of each packet, according to the file; 0 means no limit.
     #[must_use]
     pub fn snap_len(&self) -> u32 {
         self.format.first_interface().map_or(0, |(_, snap_len)| snap_len)
@@ -142,24 +142,25 @@ impl Reader {
         self.input.length()
     }
 
-    /// Bytes read of the (unpacked) file: the place of the next record.
+    /// Bytes read of the (decompressed) file: the position of the next record.
     #[must_use]
     pub fn position(&self) -> u64 {
         self.input.offset() + self.behind as u64
     }
 
-    /// All bytes of a file that is mapped, for [`Record::offset`] to point into.
+    /// All bytes of a mapped file, to which [`Record::offset`] refers.
     #[must_use]
     pub fn mapping(&self) -> Option<&[u8]> {
         self.input.mapping()
     }
 
-    /// Goes on at byte `position` of the file, where a record must start: a value that
-    /// [`Reader::position`] gave. In a pcapng file it must lie in the current section. An error that
-    /// ended the reading is forgotten.
+    /// Continues at byte `position` of the file, which must be the start of a record: a value that
+    /// [`Reader::position`] returned. In a pcapng file it must be in the current section. An earlier error
+    /// that ended the reading is cleared.
     ///
     /// # Errors
-    /// The system cannot go there; in a stream or a compressed file that is any place before this.
+    /// The system cannot seek there; in a stream or a compressed file that is any position before the current
+    /// one.
     pub fn seek(&mut self, position: u64) -> Result<(), Error> {
         self.input.consume(std::mem::take(&mut self.behind));
         self.input.seek(position)?;
@@ -170,7 +171,7 @@ impl Reader {
     /// Starts again with the first record.
     ///
     /// # Errors
-    /// As [`Reader::seek`], and as [`Reader::open`] if the file is another one by now.
+    /// See [`Reader::seek`], and [`Reader::open`] if the file has been replaced.
     pub fn rewind(&mut self) -> Result<(), Error> {
         self.seek(0)?;
         self.format = Format::open(&mut self.input).inspect_err(|_| self.failed = true)?;

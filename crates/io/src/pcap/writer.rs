@@ -10,19 +10,19 @@ use super::compress::{Format, Packer};
 use super::error::{Error, ErrorKind};
 use super::{LinkType, MAX_CAPTURED};
 
-/// What a capture says of its packets.
+/// The settings of a capture.
 #[derive(Clone, Copy, Debug)]
 pub struct Options {
     /// The first header of every packet.
     pub link_type: LinkType,
-    /// Bytes of each packet that are written at most. [`MAX_CAPTURED`] is the limit all the same.
+    /// The maximum number of bytes written of each packet. [`MAX_CAPTURED`] is a limit in any case.
     pub snap_len: u32,
-    /// How exact timestamps are.
+    /// The resolution of timestamps.
     pub resolution: Resolution,
 }
 
 impl Default for Options {
-    /// Whole Ethernet packets, with microsecond timestamps that every program can read.
+    /// Whole Ethernet packets, with microsecond timestamps, which every program can read.
     fn default() -> Options {
         let resolution = Resolution::Microseconds;
         Options { link_type: LinkType::ETHER, snap_len: MAX_CAPTURED, resolution }
@@ -32,26 +32,25 @@ impl Default for Options {
 /// The unit of a capture's timestamps.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub enum Resolution {
-    /// A millionth of a second; the rest is cut off.
+    /// A millionth of a second; the rest is truncated.
     #[default]
     Microseconds,
     /// A billionth of a second.
     Nanoseconds,
 }
 
-/// Bytes that are gathered before they are written.
+/// Bytes that are buffered before they are written.
 const BUFFER: usize = 1 << 18;
 
-/// Writes packets into a capture file in the classic format, little-endian, version 2.4.
+/// Writes packets to a capture file in the classic format, little-endian, version 2.4.
 ///
-/// Records are gathered and written many at a time; [`Writer::flush`] writes what there is. A file
-/// whose name ends in `.gz`, `.Z`, `.bz2`, `.xz` or `.zst` is packed by `gzip` and its kin.
+/// Records are buffered and written many at a time; [`Writer::flush`] writes the buffered ones. A file whose
+/// name ends in `.gz`, `.Z`, `.bz2`, `.xz` or `.zst` is compressed by `gzip` or a similar program.
 ///
 /// # Errors
-/// The first failure (a full disk, a closed pipe) is kept: every call after it fails with it at
-/// once, so that it cannot be missed. A file that [`Writer::create`] made then ends with the last
-/// record that fitted as a whole, and stays readable; [`Writer::lost`] says how many packets that had
-/// been taken are not in it.
+/// The first failure (a full disk, a closed pipe) is stored: every later call returns it immediately, so that
+/// it cannot be missed. A file that [`Writer::create`] made then ends with the last record that fitted
+/// completely, and stays readable; [`Writer::lost`] returns how many accepted packets are not in it.
 ///
 /// # Resource usage
 /// One buffer of 256 KiB, more only for a packet that does not fit.
@@ -60,7 +59,7 @@ pub struct Writer {
     name: String,
     options: Options,
     sink: Sink,
-    /// Whole records that are still to be written.
+    /// Complete records that are still to be written.
     buffer: Vec<u8>,
     /// Bytes that were written before the buffer.
     written: u64,
@@ -71,9 +70,9 @@ pub struct Writer {
 
 #[derive(Debug)]
 pub(super) enum Sink {
-    /// A file that nobody else writes to: it may be cut back to a whole record.
+    /// A file that no other process writes to: it may be truncated to a complete record.
     Own(File),
-    /// A descriptor that others share: standard output, a pipe, a device.
+    /// A shared descriptor: standard output, a pipe, a device.
     Shared(File),
     Packer(Packer),
     Other(Other),
@@ -88,11 +87,11 @@ impl std::fmt::Debug for Other {
 }
 
 impl Writer {
-    /// Makes a file, or empties the one that is there; `-` is standard output. The file header is
-    /// written at once.
+    /// Creates a file, or empties an existing one; `-` is standard output. The file header is written at
+    /// once.
     ///
     /// # Errors
-    /// The file cannot be made or written.
+    /// The file cannot be created or written.
     pub fn create(path: impl AsRef<Path>, options: Options) -> Result<Writer, Error> {
         let path = path.as_ref();
         if path.as_os_str() == "-" {
@@ -119,7 +118,7 @@ impl Writer {
         Self::new(name.to_owned(), Sink::Shared(file), options)
     }
 
-    /// Writes a capture into anything; errors call it `name`.
+    /// Writes a capture to any destination; errors call it `name`.
     ///
     /// # Errors
     /// The file header cannot be written.
@@ -141,12 +140,11 @@ impl Writer {
     }
 
     /// Adds a packet of `original_len` bytes that was captured at `timestamp`, in nanoseconds since
-    /// 1970-01-01 00:00 UTC. Of its bytes in `data` no more than the snap length are kept. A
-    /// timestamp after the year 2106, which the format cannot tell, becomes the last one that it
-    /// can.
+    /// 1970-01-01 00:00 UTC. Keeps at most the snap length of its bytes in `data`. A timestamp after the year
+    /// 2106, which the format cannot represent, becomes the last possible one.
     ///
     /// # Errors
-    /// The file cannot be written, now or before.
+    /// The file cannot be written, now or earlier.
     #[inline]
     pub fn write(&mut self, timestamp: u64, original_len: u32, data: &[u8]) -> Result<(), Error> {
         if let Some(error) = &self.failed {
@@ -185,10 +183,10 @@ impl Writer {
         header
     }
 
-    /// Hands all packets so far to the operating system, or to the program that packs them.
+    /// Passes all packets so far to the operating system, or to the program that compresses them.
     ///
     /// # Errors
-    /// The file cannot be written, now or before.
+    /// The file cannot be written, now or earlier.
     pub fn flush(&mut self) -> Result<(), Error> {
         self.write_buffer()?;
         let result = match &mut self.sink {
@@ -202,7 +200,7 @@ impl Writer {
     /// Flushes, and waits until a compressed file is complete.
     ///
     /// # Errors
-    /// The file cannot be written, now or before.
+    /// The file cannot be written, now or earlier.
     pub fn finish(mut self) -> Result<(), Error> {
         self.flush()?;
         match &mut self.sink {
@@ -211,32 +209,32 @@ impl Writer {
         }
     }
 
-    /// The file as messages name it: its path, or `<stdout>`.
+    /// The file's name in messages: its path, or `<stdout>`.
     #[must_use]
     pub fn name(&self) -> &str {
         &self.name
     }
 
-    /// What the capture says of its packets.
+    /// The settings of the capture.
     #[must_use]
     pub fn options(&self) -> Options {
         self.options
     }
 
-    /// Packets taken so far.
+    /// Packets accepted so far.
     #[must_use]
     pub fn count(&self) -> u64 {
         self.count
     }
 
-    /// Packets that were taken, but never reached the file: those that were still gathered when the
-    /// writing failed.
+    /// Packets that were accepted, but never reached the file: those that were still buffered when writing
+    /// failed.
     #[must_use]
     pub fn lost(&self) -> u64 {
         self.lost
     }
 
-    /// The failure that ended the writing, if one did.
+    /// The failure that ended the writing, if there was one.
     #[must_use]
     pub fn error(&self) -> Option<&Error> {
         self.failed.as_ref()
@@ -264,7 +262,7 @@ impl Writer {
         Ok(())
     }
 
-    /// Keeps the failure that came after `done` bytes of the buffer had been written.
+    /// Stores the failure that occurred after `done` bytes of the buffer had been written.
     fn fail_after(&mut self, done: usize, error: io::Error) -> Error {
         let kept = match self.written {
             // Only the file header can have been on its way.
@@ -318,7 +316,7 @@ impl Sink {
     }
 }
 
-/// Writes to a descriptor that somebody may have made non-blocking: then waits for it.
+/// Writes to a descriptor that may be non-blocking: waits for it in that case.
 fn write_shared(file: &mut File, bytes: &[u8]) -> io::Result<usize> {
     use rustix::event::{PollFd, PollFlags, poll};
 
@@ -350,17 +348,17 @@ fn file_header(options: Options) -> [u8; FILE_HEADER] {
     header
 }
 
-/// How many of the first `done` bytes of a buffer belong to whole records.
+/// How many of the first `done` bytes of a buffer belong to complete records.
 pub(super) fn whole_records(buffer: &[u8], done: usize) -> usize {
     record_ends(buffer).take_while(|&end| end <= done).last().unwrap_or(0)
 }
 
-/// How many records are in a buffer of whole records.
+/// The number of records in a buffer of complete records.
 fn count_records(buffer: &[u8]) -> u64 {
     record_ends(buffer).count() as u64
 }
 
-/// Where each record of a buffer ends.
+/// The end of each record in a buffer.
 fn record_ends(buffer: &[u8]) -> impl Iterator<Item = usize> {
     let mut end = 0;
     std::iter::from_fn(move || {

@@ -1,4 +1,4 @@
-//! Where sockets are bound to and connect to.
+//! The addresses that sockets are bound to and connect to.
 
 use std::fmt;
 use std::io;
@@ -12,15 +12,15 @@ use rustix::net::{AddressFamily, SocketAddrAny, SocketAddrUnix};
 pub enum Address {
     /// An IPv4 address and a port.
     Inet(SocketAddrV4),
-    /// A Unix socket's.
+    /// The address of a Unix socket.
     Unix(UnixAddress),
 }
 
-/// A file, or a name of Linux's abstract namespace, which begins with a zero byte (unix(7)).
+/// A file, or a name in Linux's abstract namespace, which begins with a zero byte (unix(7)).
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct UnixAddress {
     address: SocketAddrUnix,
-    /// None for abstract names.
+    /// `None` for abstract names.
     path: Option<PathBuf>,
 }
 
@@ -28,7 +28,7 @@ impl UnixAddress {
     /// An address by its name.
     ///
     /// # Errors
-    /// The name is longer than the system takes, or holds a zero byte within.
+    /// The name is longer than the system accepts, or contains a zero byte.
     pub fn new(name: &str) -> io::Result<Self> {
         Ok(match name.strip_prefix('\0') {
             Some(name) => {
@@ -38,7 +38,7 @@ impl UnixAddress {
         })
     }
 
-    /// The file, where it is one.
+    /// The file, if it is one.
     pub fn path(&self) -> Option<&Path> {
         self.path.as_deref()
     }
@@ -59,7 +59,7 @@ impl Address {
         }
     }
 
-    /// The address of a peer; none for a Unix socket that has not been given any.
+    /// The address of a peer; `None` for an unnamed Unix socket.
     pub(super) fn of(any: SocketAddrAny) -> Option<Self> {
         match any.address_family() {
             AddressFamily::INET => SocketAddrV4::try_from(any).ok().map(Self::Inet),
@@ -72,7 +72,7 @@ impl Address {
         }
     }
 
-    /// The file that binding to the address makes.
+    /// The file that binding to the address creates.
     pub(super) fn file(&self) -> Option<&Path> {
         match self {
             Self::Inet(_) => None,

@@ -1,5 +1,5 @@
-//! Sockets that transport packets: streams, datagrams and raw IP. None of them ever blocks, but for
-//! the attempt to connect.
+//! Sockets that transport packets: streams, datagrams and raw IP. None of them ever blocks, except while it
+//! connects.
 //!
 //! ```
 //! use millrace_core::Packet;
@@ -36,14 +36,14 @@ use rustix::net::{RecvFlags, SendFlags, Shutdown, SocketFlags, SocketType, socko
 pub use address::{Address, UnixAddress};
 pub use raw::Raw;
 
-/// What can be chosen about a socket.
+/// The options of a socket.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Options {
     /// Whether a TCP connection sends small amounts of data at once (TCP_NODELAY).
     pub no_delay: bool,
-    /// Bytes that may wait to be sent; the system's own choice unless given.
+    /// Bytes that may wait to be sent; by default the system chooses.
     pub send_buffer: Option<usize>,
-    /// Bytes that may wait to be received; the system's own choice unless given.
+    /// Bytes that may wait to be received; by default the system chooses.
     pub receive_buffer: Option<usize>,
 }
 
@@ -53,7 +53,7 @@ impl Default for Options {
     }
 }
 
-/// Why a socket could not be made: the step, and what the system said.
+/// Why a socket could not be created: the operation, and the system's error.
 #[derive(Debug, thiserror::Error)]
 #[error("{step}: {source}")]
 pub struct Failure {
@@ -61,28 +61,28 @@ pub struct Failure {
     source: io::Error,
 }
 
-/// Names a step that may fail.
+/// Names an operation that may fail.
 fn step<E: Into<io::Error>>(step: &'static str) -> impl FnOnce(E) -> Failure {
     move |source| Failure { step, source: source.into() }
 }
 
-/// A socket that does not block. Dropping it closes it, and removes the file that it made.
+/// A socket that does not block. Dropping it closes it, and removes the file that it created.
 #[derive(Debug)]
 pub struct Socket {
     fd: OwnedFd,
-    /// The file that binding made.
+    /// The file that binding created.
     file: Option<PathBuf>,
 }
 
-/// What came.
+/// The result of receiving.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Received {
-    /// Bytes, which the packet holds; `beyond` more were too many for it.
+    /// Bytes, which are in the packet; `beyond` more did not fit.
     Bytes {
         /// Bytes of a datagram that were cut off.
         beyond: usize,
     },
-    /// Nothing yet.
+    /// Nothing has arrived yet.
     Nothing,
     /// The end of the stream.
     Closed,
@@ -98,7 +98,7 @@ impl Socket {
     /// A stream socket that waits for connections.
     ///
     /// # Errors
-    /// The system refuses a step.
+    /// The system refuses an operation.
     pub fn listen(address: &Address, options: &Options) -> Result<Self, Failure> {
         let socket = Self::new(address, SocketType::STREAM, options)?;
         if matches!(address, Address::Inet(_)) {
@@ -110,10 +110,10 @@ impl Socket {
         Ok(socket)
     }
 
-    /// A stream socket that is connected. Waits for the connection, 10 seconds at most.
+    /// A connected stream socket. Waits for the connection, at most 10 seconds.
     ///
     /// # Errors
-    /// The system refuses a step, or nobody answers.
+    /// The system refuses an operation, or the peer does not answer.
     pub fn connect(
         remote: &Address,
         local: Option<&Address>,
@@ -137,7 +137,7 @@ impl Socket {
     /// A socket for datagrams to and from addresses like `remote`.
     ///
     /// # Errors
-    /// The system refuses a step.
+    /// The system refuses an operation.
     pub fn datagrams(
         remote: &Address,
         local: Option<&Address>,
@@ -153,11 +153,11 @@ impl Socket {
         }
     }
 
-    /// A socket that receives what is sent to a group, by the interface that has the address `by` or,
-    /// where that is unspecified, by the one that the system chooses. Others may do so, too.
+    /// A socket that receives datagrams to a group, on the interface that has the address `by` or, if that is
+    /// unspecified, on one that the system chooses. Other sockets may do so, too.
     ///
     /// # Errors
-    /// The system refuses a step.
+    /// The system refuses an operation.
     pub fn of_group(
         group: std::net::SocketAddrV4,
         by: Ipv4Addr,
@@ -172,11 +172,11 @@ impl Socket {
         Ok(socket)
     }
 
-    /// A socket that sends to groups, from the address `from` unless that is unspecified. `looped` says
-    /// whether this machine gets what it sends.
+    /// A socket that sends to groups, from the address `from` unless that is unspecified. `looped` sets
+    /// whether this machine receives its own packets.
     ///
     /// # Errors
-    /// The system refuses a step.
+    /// The system refuses an operation.
     pub fn to_groups(
         from: std::net::SocketAddrV4,
         looped: bool,
@@ -233,10 +233,10 @@ impl Socket {
 
 /// # Transport
 impl Socket {
-    /// The next connection that waits, and who made it.
+    /// The next connection that waits, and its peer.
     ///
     /// # Errors
-    /// The system has no more descriptors, or the like; the connection waits on.
+    /// The system has no more descriptors or another resource; the connection continues to wait.
     pub fn accept(&self) -> io::Result<Option<(Self, Option<Address>)>> {
         let flags = SocketFlags::NONBLOCK | SocketFlags::CLOEXEC;
         match rustix::net::acceptfrom_with(&self.fd, flags) {
@@ -248,7 +248,7 @@ impl Socket {
         }
     }
 
-    /// Receives at most so many bytes of a stream into the packet's buffer.
+    /// Receives at most this many bytes of a stream into the packet's buffer.
     ///
     /// # Errors
     /// The connection broke.
@@ -260,10 +260,10 @@ impl Socket {
         }
     }
 
-    /// Receives at most so many bytes of a datagram into the packet's buffer, and says whose it was.
+    /// Receives at most this many bytes of a datagram into the packet's buffer, and returns its sender.
     ///
     /// # Errors
-    /// What became of an earlier datagram, or another fault; the socket can be used on.
+    /// The error of an earlier datagram, or another fault; the socket stays usable.
     pub fn receive_from(
         &self,
         packet: &mut Packet,
@@ -275,7 +275,7 @@ impl Socket {
         }
     }
 
-    /// Sends bytes by a stream: says how many were taken, none when there is no room.
+    /// Sends bytes on a stream: returns how many were accepted, `None` when there is no room.
     ///
     /// # Errors
     /// The connection broke.
@@ -286,10 +286,10 @@ impl Socket {
         }
     }
 
-    /// Sends a datagram. False when there is no room.
+    /// Sends a datagram. Returns false when there is no room.
     ///
     /// # Errors
-    /// It cannot be sent there; the socket can be used on.
+    /// It cannot be sent there; the socket stays usable.
     pub fn send_to(&self, bytes: &[u8], to: &Address) -> io::Result<bool> {
         match rustix::net::sendto(&self.fd, bytes, SendFlags::NOSIGNAL, &to.any()) {
             Ok(_) => Ok(true),
@@ -300,12 +300,12 @@ impl Socket {
     /// The socket's own address.
     ///
     /// # Errors
-    /// The system does not say.
+    /// The system does not provide it.
     pub fn local(&self) -> io::Result<Option<Address>> {
         Ok(Address::of(rustix::net::getsockname(&self.fd)?))
     }
 
-    /// A descriptor of its own that is readable when something has come.
+    /// A file descriptor, owned by the caller, that is readable when something has arrived.
     ///
     /// # Errors
     /// The system has no more descriptors.
@@ -336,14 +336,14 @@ impl Drop for Socket {
     }
 }
 
-/// The packet's buffer, as far as it is to be used.
+/// The packet's buffer, up to the length to use.
 fn room(packet: &mut Packet, most: usize) -> &mut [u8] {
     let buffer = packet.buffer_mut();
     let length = buffer.len().min(most);
     buffer.get_mut(..length).unwrap_or_default()
 }
 
-/// Sets the length of what was received.
+/// Sets the length of the received data.
 fn keep(packet: &mut Packet, length: usize, most: usize) -> Received {
     let kept = length.min(room(packet, most).len());
     let fits = packet.set_len(kept);

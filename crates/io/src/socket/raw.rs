@@ -11,12 +11,12 @@ use rustix::net::{AddressFamily, Protocol, SocketFlags, SocketType, sockopt};
 
 use super::{Address, Failure, Options, Socket, step};
 
-/// A raw socket and what it holds beside.
+/// A raw socket and the port that it reserves.
 #[derive(Debug)]
 pub struct Raw {
     /// The socket.
     pub socket: Socket,
-    /// Keeps a port, so that nobody else uses it and the kernel does not answer for it.
+    /// Reserves a port, so that no other program uses it and the kernel does not answer for it.
     _claim: Option<Socket>,
 }
 
@@ -26,13 +26,13 @@ const ICMP: u8 = 1;
 const GRE: u8 = 47;
 
 impl Raw {
-    /// A socket that receives the machine's incoming IP packets of a protocol, headers and all, and
-    /// sends IP packets. With a port it receives those packets alone that go to it: a port of TCP or
-    /// UDP, the identifier of ICMP queries and answers, the key of GRE (or the call of PPTP, its lower
-    /// half). Takes the rights of root or CAP_NET_RAW.
+    /// A socket that receives the machine's incoming IP packets of a protocol, including headers, and sends
+    /// IP packets. With a port it receives only packets to that port: a port of TCP or UDP, the identifier of
+    /// ICMP queries and replies, the key of GRE (or the call of PPTP, its lower half). Needs root or
+    /// CAP_NET_RAW.
     ///
     /// # Errors
-    /// The system refuses a step.
+    /// The system refuses an operation.
     pub fn open(protocol: u8, port: Option<u16>) -> Result<Self, Failure> {
         let flags = SocketFlags::NONBLOCK | SocketFlags::CLOEXEC;
         let number = std::num::NonZeroU32::new(protocol.into()).map(Protocol::from_raw);
@@ -49,7 +49,7 @@ impl Raw {
     }
 }
 
-/// Keeps a port of TCP or UDP.
+/// Reserves a port of TCP or UDP.
 fn claim(protocol: u8, port: u16) -> Result<Option<Socket>, Failure> {
     let address = Address::Inet(SocketAddrV4::new(Ipv4Addr::UNSPECIFIED, port));
     let kind = match protocol {
@@ -66,10 +66,10 @@ fn claim(protocol: u8, port: u16) -> Result<Option<Socket>, Failure> {
 /// A BPF instruction: code, jump if true, jump if false, operand (bpf(4)).
 type Instruction = (u16, u8, u8, u32);
 
-/// Ends with so many bytes of the packet.
+/// Accepts this many bytes of the packet.
 const RETURN: u16 = 0x06;
 
-/// A program that lets through what goes to a port. Packets begin with their IP header.
+/// A program that accepts packets to a port. Packets begin with their IP header.
 fn filter(protocol: u8, port: u16) -> Vec<Instruction> {
     /// X = 4 * (P[k] & 0xf): the length of the IP header.
     const LOAD_HEADER_LENGTH: u16 = 0xb1;
@@ -135,7 +135,7 @@ fn filter(protocol: u8, port: u16) -> Vec<Instruction> {
     }
 }
 
-/// Has the kernel keep from the socket what a program refuses.
+/// Makes the kernel keep packets that a program rejects from the socket.
 fn attach(socket: &Socket, program: &[Instruction]) -> io::Result<()> {
     let instruction = |&(code, jt, jf, k): &Instruction| libc::sock_filter { code, jt, jf, k };
     let mut instructions: Vec<libc::sock_filter> = program.iter().map(instruction).collect();

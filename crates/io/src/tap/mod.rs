@@ -1,19 +1,18 @@
 //! TAP and TUN interfaces: the machine's own network stack at the other end
 //! (Documentation/networking/tuntap.rst of Linux).
 //!
-//! What the machine sends by such an interface is received here, and what is transmitted here the
-//! machine receives by it. A TAP interface carries Ethernet frames, a TUN interface IP packets.
+//! Packets that the machine sends on such an interface are received here, and packets transmitted here are
+//! received by the machine on it. A TAP interface carries Ethernet frames, a TUN interface IP packets.
 //!
 //! # Offloads
-//! Each packet travels with the header of virtio-net (`IFF_VNET_HDR`), so that the machine hands
-//! over TCP segments of up to 64 KiB and leaves checksums to us: one system call for 45 packets.
-//! They are cut and finished here, and on transmit segments are merged again, as packet sockets
-//! do (`offload/`).
+//! Each packet has the header of virtio-net (`IFF_VNET_HDR`), so that the machine passes on TCP segments of
+//! up to 64 KiB and leaves checksums to us: one system call for 45 packets. They are cut and finished here,
+//! and on transmit segments are merged again, as for packet sockets (`offload/`).
 //!
 //! # Several queues
-//! With more than one queue (`IFF_MULTI_QUEUE`) each is a descriptor of its own. The kernel sends a
-//! flow to the queue from which packets of that flow came to it last, and spreads the others by
-//! hash; so a thread that receives from a queue and transmits to it keeps its flows.
+//! With more than one queue (`IFF_MULTI_QUEUE`) each has its own descriptor. The kernel sends a flow to the
+//! queue that last transmitted packets of that flow, and spreads the others by hash. So a thread that
+//! receives from a queue and transmits to it keeps its flows.
 
 mod port;
 mod receive;
@@ -35,12 +34,12 @@ pub use crate::options::{TapKind, TapOptions};
 pub use crate::queue::Tap;
 use crate::queue::{Capabilities, DeviceError, Opened, RxQueue, TxQueue};
 
-/// Makes an interface, in the network namespace of the calling thread. It goes when all of its
-/// queues have been dropped, also with a process that is killed; one that was there before stays,
-/// set up as it was. Takes the rights of root or CAP_NET_ADMIN.
+/// Creates an interface, in the network namespace of the calling thread. It disappears when all of its queues
+/// have been dropped, also when the process is killed. An interface that existed before stays, with its
+/// earlier settings. Needs root or CAP_NET_ADMIN.
 ///
 /// # Errors
-/// The kernel has no TAP interfaces or refuses a step; the message names it.
+/// The kernel has no TAP interfaces or refuses an operation; the message names it.
 pub fn open(options: &TapOptions) -> Result<Tap, DeviceError> {
     let wish = options.name.as_deref().unwrap_or("");
     let several = options.queues > 1;
@@ -97,7 +96,7 @@ fn with_queues(
     })
 }
 
-/// Says what the errors of the first step mean, which the kernel's own words do not.
+/// Explains the errors of the first operation better than the kernel's messages.
 fn explain(device: &str, existed: bool, several: bool, source: io::Error) -> DeviceError {
     let what = match source.raw_os_error() {
         Some(libc::ENOENT | libc::ENODEV | libc::ENXIO) => {

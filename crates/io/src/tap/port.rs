@@ -5,9 +5,9 @@ use std::sync::Arc;
 
 use super::set_up::Interface;
 
-/// One queue, of which both directions are the same descriptor.
+/// One queue; both directions use the same descriptor.
 pub(super) struct Port {
-    /// Dropped first: what is undone must not be undone under a queue.
+    /// Dropped first: the settings must not be restored while a queue is open.
     pub(super) file: OwnedFd,
     pub(super) _interface: Arc<Interface>,
 }

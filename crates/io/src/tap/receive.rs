@@ -23,19 +23,19 @@ pub(super) struct Receiver {
     finisher: Finisher,
     /// A packet to receive into.
     spare: Option<Packet>,
-    /// What does not fit into a packet: the greater part of large segments.
+    /// Bytes that do not fit into a packet: most of a large segment.
     overflow: Vec<u8>,
-    /// Packets that are received and not yet handed on.
+    /// Packets that are received and not yet passed on.
     ready: VecDeque<Packet>,
     meter: Arc<Meter>,
     watch: Watch,
-    /// Somebody has deleted the interface: no packet will come any more.
+    /// The interface has been deleted: no more packets will arrive.
     is_gone: bool,
 }
 
-/// Bytes received into a packet itself: any frame of the usual MTU.
+/// Bytes received directly into a packet: any frame of the usual MTU.
 const BUFFER: usize = 2048;
-/// The longest packet that the kernel hands over: 64 KiB and an Ethernet header with VLAN tags.
+/// The maximum length of a packet from the kernel: 64 KiB and an Ethernet header with VLAN tags.
 const LONGEST: usize = 65_536 + 64;
 
 impl Receiver {
@@ -55,7 +55,7 @@ impl Receiver {
         })
     }
 
-    /// Hands on what is ready, as much as there is room for.
+    /// Passes on the packets that are ready, as many as there is room for.
     fn hand_on(&mut self, batch: &mut Batch, room: usize) -> usize {
         let n = room.min(self.ready.len());
         for packet in self.ready.drain(..n) {
@@ -65,7 +65,7 @@ impl Receiver {
         n
     }
 
-    /// Receives one packet, or a segment that is several. False when there is none.
+    /// Receives one packet, or a segment that stands for several. Returns false when there is none.
     fn read(&mut self) -> io::Result<bool> {
         let headroom = self.finisher.headroom;
         // The kernel keeps the packets for as long as it can when we have no memory.
@@ -142,7 +142,7 @@ impl RxQueue for Receiver {
     }
 }
 
-/// To whom a frame is addressed, as far as it says itself.
+/// The packet type of a frame, from its destination address.
 fn type_of(frame: &[u8]) -> PacketType {
     match frame.first_chunk().map(|bytes| EtherAddress(*bytes)) {
         Some(to) if to.is_broadcast() => PacketType::Broadcast,

@@ -1,4 +1,4 @@
-//! Addresses, MTU and flags of an interface: set, and undone.
+//! Addresses, MTU and flags of an interface: sets and restores them.
 
 use std::io;
 use std::net::{IpAddr, Ipv4Addr};
@@ -11,37 +11,37 @@ use super::system::{self, Number};
 use crate::netlink::Netlink;
 use crate::options::{TapKind, TapOptions};
 
-/// An interface that was set up. Dropping it undoes what will not go with the interface.
+/// A configured interface. Dropping it restores the settings that do not disappear with the interface.
 #[derive(Debug)]
 pub(super) struct Interface {
     name: String,
     changes: Vec<String>,
-    /// How it was, where it was there before.
+    /// Its earlier settings, if it existed before.
     before: Option<Before>,
 }
 
-/// How an interface was.
+/// The earlier settings of an interface.
 #[derive(Debug, Default)]
 struct Before {
     flags: Option<c_int>,
     mtu: Option<c_int>,
     ether: Option<EtherAddress>,
-    /// A router that was made the default one.
+    /// A router that was added as the default route.
     gateway: Option<Ipv4Addr>,
     /// Addresses that were added, with their prefixes' lengths.
     addresses: Vec<(IpAddr, u8)>,
 }
 
-/// A step that failed.
+/// An operation that failed.
 type Failure = (&'static str, io::Error);
 
 impl Interface {
-    /// Whether there is an interface of this name.
+    /// Whether there is an interface with this name.
     pub(super) fn exists(name: &str) -> bool {
         index(name).is_ok()
     }
 
-    /// Sets up an interface. `existed` says that it was there before.
+    /// Configures an interface. `existed` tells whether it existed before.
     pub(super) fn set_up(name: &str, existed: bool, options: &TapOptions) -> Result<Self, Failure> {
         let made = match options.kind {
             TapKind::Tap => "the TAP interface is there until the end",
@@ -60,12 +60,12 @@ impl Interface {
         Ok(interface)
     }
 
-    /// What was done, in sentences.
+    /// The changes, as sentences.
     pub(super) fn changes(&self) -> &[String] {
         &self.changes
     }
 
-    /// The longest packet without its Ethernet header, in bytes.
+    /// The maximum packet length without the Ethernet header, in bytes.
     pub(super) fn mtu(&self) -> io::Result<usize> {
         usize::try_from(system::get(&self.name, Number::Mtu)?).map_err(io::Error::other)
     }
@@ -144,7 +144,7 @@ impl Drop for Interface {
     }
 }
 
-/// Gives an interface an address more; one that it has already is none of ours.
+/// Adds an address to an interface; one that it already has is not ours to remove.
 fn add_address(
     name: &str,
     before: &mut Option<Before>,

@@ -1,4 +1,4 @@
-//! The system calls that make TAP interfaces, in safe dress.
+//! Safe wrappers of the system calls that create TAP interfaces.
 
 #![allow(unsafe_code, reason = "system calls that take pointers")]
 
@@ -14,8 +14,8 @@ use rustix::net::{AddressFamily, SocketFlags, SocketType};
 use crate::offload;
 use crate::options::TapKind;
 
-/// A new queue of the interface `name`, which is made when there is none; of an interface that the
-/// kernel names when that is empty. Returns its name.
+/// A new queue of the interface `name`, which is created if it does not exist; if the name is empty, the
+/// kernel chooses one. Returns the interface's name.
 pub(super) fn attach(kind: TapKind, name: &str, several: bool) -> io::Result<(OwnedFd, String)> {
     let flags = OFlags::RDWR | OFlags::NONBLOCK | OFlags::CLOEXEC;
     let file = rustix::fs::open("/dev/net/tun", flags, Mode::empty())?;
@@ -30,7 +30,7 @@ pub(super) fn attach(kind: TapKind, name: &str, several: bool) -> io::Result<(Ow
     Ok((file, call.name()))
 }
 
-/// Agrees with the kernel on the header in front of packets, and on what it may leave to us.
+/// Sets the header in front of packets, and which work the kernel may leave to us.
 pub(super) fn set_offloads(file: &OwnedFd, wanted: bool) -> io::Result<()> {
     let size = offload::HEADER as c_int;
     // SAFETY: the request reads one `c_int` from the pointer.
@@ -56,7 +56,7 @@ pub(super) fn set_offloads(file: &OwnedFd, wanted: bool) -> io::Result<()> {
 pub(super) struct Request(libc::ifreq);
 
 impl Request {
-    /// A request about the interface of this name.
+    /// A request about the interface with this name.
     pub(super) fn new(name: &str) -> io::Result<Self> {
         // SAFETY: zeros are a value of this struct of bytes, numbers and pointers.
         let mut call: libc::ifreq = unsafe { std::mem::zeroed() };
@@ -88,14 +88,14 @@ impl Request {
     }
 }
 
-/// What can be asked and set of an interface.
+/// The properties of an interface that can be read and set.
 #[derive(Clone, Copy, Debug)]
 pub(super) enum Number {
     Flags,
     Mtu,
 }
 
-/// Asks for a number.
+/// Reads a number.
 pub(super) fn get(name: &str, what: Number) -> io::Result<c_int> {
     let call = Request::new(name)?;
     Ok(match what {
@@ -147,7 +147,7 @@ pub(super) fn set_ether(name: &str, address: EtherAddress) -> io::Result<()> {
     call.ask(libc::SIOCSIFHWADDR as libc::Ioctl).map(drop)
 }
 
-/// Routes all that no other route is for by a host that the interface reaches, or does so no more.
+/// Adds or removes a default route through a host that the interface reaches.
 pub(super) fn set_default_route(name: &str, gateway: Ipv4Addr, add: bool) -> io::Result<()> {
     let mut device = [0 as c_char; libc::IFNAMSIZ];
     let room = device.len() - 1;
@@ -167,7 +167,7 @@ pub(super) fn set_default_route(name: &str, gateway: Ipv4Addr, add: bool) -> io:
     Ok(())
 }
 
-/// A socket to ask the kernel on.
+/// A socket for requests to the kernel.
 fn any_socket(family: AddressFamily) -> io::Result<OwnedFd> {
     let flags = SocketFlags::CLOEXEC;
     Ok(rustix::net::socket_with(family, SocketType::DGRAM, flags, None)?)

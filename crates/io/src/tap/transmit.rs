@@ -17,13 +17,13 @@ use crate::queue::TxQueue;
 pub(super) struct Transmitter {
     port: Arc<Port>,
     link: Link,
-    /// The longest packet that may be merged with others; 0 merges none.
+    /// The maximum length of a packet that may be merged with others; 0 disables merging.
     longest: usize,
     messages: Vec<Message>,
     meter: Arc<Meter>,
 }
 
-/// The most parts that a message is written from (`IOV_MAX` of Linux is 1,024).
+/// The maximum number of parts of a message (`IOV_MAX` of Linux is 1,024).
 const PARTS: usize = Batch::CAPACITY + 1;
 
 impl Transmitter {

@@ -1,17 +1,17 @@
-//! The arguments of a compound: which parameter gets which.
+//! The arguments of a compound element: assigns them to parameters.
 
 use std::collections::HashMap;
 
 use crate::config::{ArgText, keyword};
 
-/// The parameter that takes all arguments that no other takes.
+/// The parameter for all remaining arguments.
 pub(super) const REST: &str = "__REST__";
 
 /// The parameters' values, or `None` when the arguments do not fit.
 ///
-/// `keywords` has a keyword for each parameter, empty for positional ones, which come first. Every
-/// positional parameter takes the argument at its place, whatever that looks like; the arguments
-/// after those must be keywords, each exactly once, unless the last parameter is [`REST`].
+/// `keywords` has a keyword for each parameter, empty for positional ones, which come first. Every positional
+/// parameter gets the argument at its position, whatever that contains; the arguments after those must be
+/// keywords, each exactly once, unless the last parameter is [`REST`].
 pub(super) fn assign(keywords: &[&str], args: &[ArgText<'_>]) -> Option<Vec<String>> {
     let rest = keywords.last() == Some(&REST);
     let named = keywords.len() - usize::from(rest);

@@ -1,7 +1,7 @@
 //! How many connections an arrow makes, and between which ports.
 //!
-//! `->` joins one port to one, to many, or many to one. `=>` joins many to many, pairwise, and
-//! lets an element without ports stand for as many as the other side has.
+//! `->` connects one port to one, to many, or many to one. `=>` connects many to many, pairwise, and treats
+//! an element without ports as having as many as the other side.
 
 use super::program::Port;
 use crate::ast::{Link, PortRange, Ports};
@@ -13,19 +13,19 @@ pub(super) struct End<'t> {
     pub(super) ports: EndPorts<'t>,
 }
 
-/// The ports that an element shows to an arrow.
+/// The ports of an element at an arrow.
 #[derive(Clone, Copy, Debug)]
 pub(super) enum EndPorts<'t> {
-    /// None are written.
+    /// No ports are given.
     Absent,
-    /// Those in brackets.
+    /// The ports in brackets.
     Listed(&'t Ports),
-    /// The first so many: all that a group has.
+    /// The first ones, up to this number: all that a group has.
     First(u32),
 }
 
 impl End<'_> {
-    /// True when ports are written, or come from a group.
+    /// True when ports are given, or come from a group.
     pub(super) fn has_ports(&self) -> bool {
         !matches!(self.ports, EndPorts::Absent | EndPorts::First(0))
     }
@@ -49,11 +49,11 @@ impl End<'_> {
 /// One side of an arrow.
 struct Side<'e, 't> {
     ends: &'e [End<'t>],
-    /// Ports that are written or implied.
+    /// Ports that are given or implied.
     count: u64,
-    /// True when further ports may be taken as needed.
+    /// True when further ports may be added as needed.
     open: bool,
-    /// How many of them are.
+    /// The number of those.
     extra: u64,
 }
 
@@ -72,7 +72,7 @@ impl<'e, 't> Side<'e, 't> {
         self.count > 1 || self.open
     }
 
-    /// The ports in order. The first open list takes all the extra ones.
+    /// The ports in order. The first open list gets all the extra ones.
     fn ports(&self) -> impl Iterator<Item = Port> {
         let mut extra = self.extra;
         let bare = self.is_bare();
@@ -95,8 +95,8 @@ impl<'e, 't> Side<'e, 't> {
     }
 }
 
-/// Joins two stages of a chain. `connect` is told each connection and answers whether to go on;
-/// what comes back is what is wrong.
+/// Connects two stages of a chain. Calls `connect` for each connection, which returns whether to continue;
+/// returns the error, if any.
 pub(super) fn connect(
     outputs: &[End<'_>],
     inputs: &[End<'_>],

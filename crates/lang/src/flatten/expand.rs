@@ -1,8 +1,8 @@
-//! Expansion: every use of a compound is replaced by the elements it is made of.
+//! Expansion: replaces every use of a compound class with its elements.
 //!
-//! Elements keep Click's order: those of the file first, then, for each compound in turn, its
-//! elements and then what they expand to. Connections that lead into or out of a compound are
-//! made good afterwards, see [`super::tunnels`].
+//! Elements keep Click's order: those of the file first, then, for each compound element in turn, its
+//! elements and then what they expand to. Connections that lead into or out of a compound element are
+//! resolved afterwards, see [`super::tunnels`].
 
 use std::borrow::Cow;
 use std::collections::HashMap;
@@ -19,7 +19,7 @@ use crate::graph::{Assembly, ConfigText, ElementDecl, Graph, Part};
 use crate::source::{SourceMap, Span};
 use crate::variables::TooLong;
 
-/// Compounds that contain compounds, deeper than this, are an error.
+/// Compound elements nested deeper than this are an error.
 pub const MAX_EXPANSION_DEPTH: usize = 100;
 
 /// Expands a program into the elements and connections of the graph.
@@ -41,8 +41,8 @@ pub(super) fn expand(
     expansion.finish(graph);
 }
 
-/// Expands one compound of a program, the file by default, in the order of Click's tools, and
-/// leaves the ends of tunnels in; or leaves the compounds in it as they are.
+/// Expands one compound class of a program, by default the file, in the order of Click's tools, and keeps the
+/// ends of tunnels; or leaves the compound elements in it unexpanded.
 pub(super) fn expand_for_tools(
     map: &SourceMap,
     program: &Program<'_>,
@@ -69,14 +69,14 @@ pub(super) fn expand_for_tools(
 pub(super) struct Flat<'p, 'a> {
     /// Full name.
     pub(super) name: Rc<str>,
-    /// A compound's class becomes [`Tunnel::Outer`] when it is expanded.
+    /// The class of a compound element becomes [`Tunnel::Outer`] when it is expanded.
     pub(super) class: Class<'a>,
-    /// For the outside of a tunnel: the flat index of its `input`; `output` follows. For the ends
-    /// inside: the flat index of the outside.
+    /// For the outside of a tunnel: the flat index of its `input`; `output` follows. For the inner ends: the
+    /// flat index of the outside.
     pub(super) inside: usize,
-    /// What it was declared as.
+    /// Its declaration.
     pub(super) node: &'p Node<'a>,
-    /// Its configuration string after expansion, when that is not the one that is written.
+    /// Its configuration string after expansion, if it differs from the source.
     pub(super) config: Option<String>,
 }
 
@@ -89,14 +89,14 @@ struct Expansion<'p, 'a, 'f> {
     names: HashMap<Rc<str>, usize>,
     /// Connections between flat elements and tunnel ends.
     edges: Vec<Edge>,
-    /// The compounds being expanded, outermost first.
+    /// The compound classes being expanded, outermost first.
     inside: Vec<&'p Compound<'a>>,
     /// True when a limit has been exceeded.
     stopped: bool,
-    /// Each element of a compound is expanded before the next is added, as Click's tools do it;
-    /// the engine adds all of them first.
+    /// Each element of a compound element is expanded before the next is added, as in Click's tools; the
+    /// engine adds all of them first.
     depth_first: bool,
-    /// Compounds are left as they are.
+    /// Compound elements are not expanded.
     shallow: bool,
     findings: &'f mut Findings,
 }
@@ -124,7 +124,7 @@ impl<'p, 'a, 'f> Expansion<'p, 'a, 'f> {
         }
     }
 
-    /// Expands the compound that is not inside another. Its connections are there already.
+    /// Expands the compound class that is not inside another. Its connections already exist.
     fn whole(&mut self, root: usize, scope: &Rc<Scope<'p, 'a>>) {
         let Some(compound) = self.program.compounds.get(root) else { return };
         self.add_nodes(compound, None);
@@ -137,8 +137,8 @@ impl<'p, 'a, 'f> Expansion<'p, 'a, 'f> {
         }
     }
 
-    /// Adds the elements and connections of a compound under the name of the element that it
-    /// stands for. Gives the flat index of the first.
+    /// Adds the elements and connections of a compound class under the name of the element that it stands
+    /// for. Returns the flat index of the first.
     fn add_nodes(&mut self, compound: &'p Compound<'a>, outer: Option<usize>) -> Option<usize> {
         let base = self.flat.len();
         let room = |have: usize, more: usize, most: usize| have.saturating_add(more) <= most;
@@ -160,7 +160,7 @@ impl<'p, 'a, 'f> Expansion<'p, 'a, 'f> {
         Some(base)
     }
 
-    /// Adds an element of a compound under its full name; gives its flat index.
+    /// Adds an element of a compound class under its full name; returns its flat index.
     fn add_named(
         &mut self,
         node: &'p Node<'a>,
@@ -192,7 +192,7 @@ impl<'p, 'a, 'f> Expansion<'p, 'a, 'f> {
         }));
     }
 
-    /// Adds the elements of a compound, each expanded before the next, then its connections.
+    /// Adds the elements of a compound class, each expanded before the next, then its connections.
     fn add_depth_first(
         &mut self,
         compound: &'p Compound<'a>,
@@ -227,8 +227,8 @@ impl<'p, 'a, 'f> Expansion<'p, 'a, 'f> {
         self.add_edges(compound, |node| places.get(node as usize).copied().unwrap_or(last));
     }
 
-    /// Name of a pseudo-element, and the outside that it belongs to: the group that stands right
-    /// before it, or else the compound that it is in.
+    /// Name of a pseudo-element, and the outside that it belongs to: the group directly before it, or else
+    /// the compound element that contains it.
     fn inner_end(&self, end: Tunnel, compound: Option<usize>, base: usize) -> (String, usize) {
         let (name, distance) = match end {
             Tunnel::Input => ("input", 1),
@@ -263,7 +263,7 @@ impl<'p, 'a, 'f> Expansion<'p, 'a, 'f> {
         self.flat.push(Flat { name, class: node.class, inside, node, config: None });
     }
 
-    /// Expands one element that stands in `scope`.
+    /// Expands one element in `scope`.
     fn element(&mut self, index: usize, scope: &Rc<Scope<'p, 'a>>) {
         let Some(flat) = self.flat.get(index) else { return };
         if self.stopped || self.shallow || matches!(flat.class, Class::Tunnel(_)) {
@@ -290,7 +290,7 @@ impl<'p, 'a, 'f> Expansion<'p, 'a, 'f> {
         }
     }
 
-    /// Expands the use of a compound, by the definition that fits.
+    /// Expands the use of a compound class, with the definition that fits.
     fn compound(&mut self, index: usize, first: usize, config: &str, scope: &Rc<Scope<'p, 'a>>) {
         let Some((class, args)) = self.choose(index, first, config) else { return };
         let program = self.program;
@@ -327,8 +327,8 @@ impl<'p, 'a, 'f> Expansion<'p, 'a, 'f> {
         self.inside.pop();
     }
 
-    /// The definition of a class that fits the ports and arguments of an element, and the values
-    /// of its parameters.
+    /// The definition of a class that fits the ports and arguments of an element, and the values of its
+    /// parameters.
     fn choose(
         &mut self,
         index: usize,
@@ -382,7 +382,7 @@ impl<'p, 'a, 'f> Expansion<'p, 'a, 'f> {
         None
     }
 
-    /// The end of the configuration, as Click's messages give it.
+    /// The end of the configuration, in the form of Click's messages.
     fn end(&self) -> Option<String> {
         let source = self.program.compounds.first()?.place.source;
         let end = u32::try_from(self.map.get(source)?.text.len()).unwrap_or(u32::MAX);
@@ -415,7 +415,7 @@ impl<'p, 'a, 'f> Expansion<'p, 'a, 'f> {
         None
     }
 
-    /// The configuration string as it is written, without the line marks in it.
+    /// The configuration string as it is written, without line marks in it.
     fn written_config(&self, node: &Node<'a>) -> Cow<'p, str> {
         let Some(range) = node.config else { return Cow::from("") };
         let text = self.map.text(range.span(node.source));
@@ -435,7 +435,7 @@ impl<'p, 'a, 'f> Expansion<'p, 'a, 'f> {
         Cow::from(out)
     }
 
-    /// Turns what there is into the graph.
+    /// Converts the result into the graph.
     fn finish(mut self, graph: &mut Graph) {
         let stopped = self.stopped;
         self.names = HashMap::new();
@@ -492,8 +492,8 @@ impl<'p, 'a, 'f> Expansion<'p, 'a, 'f> {
         }
     }
 
-    /// Turns what there is into what Click's tools work on. Ports of tunnels are checked in a whole
-    /// configuration only: a compound by itself has no outside.
+    /// Converts the result into the form for Click's tools. Checks the ports of tunnels only in a whole
+    /// configuration: a compound class by itself has no outside.
     fn finish_for_tools(mut self, whole: bool) -> Assembly {
         let edges = mem::take(&mut self.edges);
         if whole && !self.stopped {
@@ -534,7 +534,7 @@ impl<'p, 'a, 'f> Expansion<'p, 'a, 'f> {
     }
 }
 
-/// A definition as a message lists it: `Name(<arg>, KEYWORD, ...)[1 input, 1 output]`.
+/// A definition in the form of messages: `Name(<arg>, KEYWORD, ...)[1 input, 1 output]`.
 fn signature(compound: &Compound<'_>) -> String {
     let mut out = shorten(compound.printable_name()).into_owned();
     if !compound.keywords.is_empty() {

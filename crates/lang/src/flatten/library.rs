@@ -1,4 +1,4 @@
-//! `require(library FILE)`: configuration files that others read.
+//! `require(library FILE)`: configuration files that other files include.
 
 use std::collections::HashMap;
 use std::collections::hash_map::Entry;
@@ -10,27 +10,27 @@ use crate::diagnostic::Findings;
 use crate::parser::parse_findings;
 use crate::source::{SourceId, SourceMap};
 
-/// Finds the text of a library: from its name and the name of the file that requires it to the
-/// name it has in messages, and its text; or to an error message.
+/// Finds the text of a library: gets its name and the name of the file that requires it, and returns the name
+/// for messages and the text, or an error message.
 ///
 /// [`find_in_click_path`] is the one that Click users expect.
 pub type FindLibrary<'o> = &'o dyn Fn(&str, &str) -> Result<(String, String), String>;
 
-/// More libraries than this are an error: some program writes them as fast as they are read.
+/// More libraries are an error: a program may be writing them as fast as they are read.
 const MAX_LIBRARIES: usize = 100;
 
 /// The trees of a configuration: its own, and those of all libraries that it requires.
 #[derive(Debug)]
 pub(super) struct Libraries {
     root: File,
-    /// By place in the order of loading.
+    /// By index in the order of loading.
     files: Vec<File>,
-    /// What a name means in a file: the library's place, or why there is none.
+    /// The meaning of a name in a file: the library's index, or why there is none.
     found: HashMap<(SourceId, String), Result<usize, String>>,
 }
 
 impl Libraries {
-    /// Parses a text and, one after the other, the libraries that it asks for.
+    /// Parses a text and, one after the other, the libraries that it requires.
     pub(super) fn load(
         map: &mut SourceMap,
         root: SourceId,
@@ -75,13 +75,13 @@ impl Libraries {
         &self.root
     }
 
-    /// The place of the library that `name` means in a file.
+    /// The index of the library that `name` means in a file.
     pub(super) fn find(&self, from: SourceId, name: &str) -> Result<usize, String> {
         let missing = || Err(format!("library ‘{name}’ not found in CLICKPATH/conf"));
         self.found.get(&(from, name.to_owned())).cloned().unwrap_or_else(missing)
     }
 
-    /// The library at a place.
+    /// The library with an index.
     pub(super) fn get(&self, index: usize) -> Option<&File> {
         self.files.get(index)
     }
@@ -95,7 +95,7 @@ fn parse(map: &mut SourceMap, source: SourceId, findings: &mut Findings) -> File
     file
 }
 
-/// The libraries that a file asks for at file scope, in order.
+/// The libraries that a file requires at file scope, in order.
 fn names(map: &SourceMap, file: &File) -> Vec<String> {
     let text = map.get(file.source).map_or("", |source| source.text.as_str());
     let directives = file.items.iter().filter_map(|item| match item {
@@ -112,18 +112,17 @@ fn names(map: &SourceMap, file: &File) -> Vec<String> {
     args.filter_map(name).collect()
 }
 
-/// Looks for a library as Click does: as [`find_in_path`], in the directories of the environment
-/// variable `CLICKPATH`.
+/// Looks for a library as Click does: like [`find_in_path`], in the directories of the environment variable
+/// `CLICKPATH`.
 ///
 /// # Errors
-/// As [`find_in_path`].
+/// See [`find_in_path`].
 pub fn find_in_click_path(name: &str, from: &str) -> Result<(String, String), String> {
     find_in_path(&std::env::var("CLICKPATH").unwrap_or_default(), name, from)
 }
 
-/// Looks for a library: an absolute name as it is; else in each directory of `path` (they are
-/// separated by colons), under `conf/` and by itself, and last in the directory of the file that
-/// requires it.
+/// Looks for a library: uses an absolute name unchanged; otherwise looks in each directory of `path`
+/// (separated by colons), under `conf/` and directly, and last in the directory of the file that requires it.
 ///
 /// # Errors
 /// There is no such file, or it cannot be read; the text is Click's message.

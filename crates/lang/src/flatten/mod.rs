@@ -1,4 +1,4 @@
-//! From a text to the flat graph: parse, resolve names, expand compounds, pass through tunnels.
+//! From a text to the flat graph: parses it, resolves names, expands compound elements, follows tunnels.
 //!
 //! ```
 //! use millrace_lang::{SourceMap, compile, Options};
@@ -36,15 +36,15 @@ use crate::diagnostic::{Diagnostic, Findings};
 use crate::graph::{Assembly, Graph};
 use crate::source::{SourceId, SourceMap};
 
-/// What [`compile`] has to know besides the text.
+/// The options of [`compile`].
 #[derive(Clone, Copy, Default)]
 pub struct Options<'o> {
     /// Variables of the command line (`VAR=value`). They take precedence over the file's
     /// `define`s.
     pub params: &'o [(String, String)],
-    /// The element classes that exist, when the caller knows. Then every use of another class,
-    /// and of an element that is not declared, is an error with a place and the name that was
-    /// meant; otherwise an unknown name is taken for a class.
+    /// The element classes that exist, if the caller knows them. Then every use of another class, and of an
+    /// undeclared element, is an error with a location and the name that was meant; otherwise an unknown name
+    /// counts as a class.
     pub classes: Option<&'o [String]>,
     /// How to find the file of `require(library FILE)`; without it, that is an error.
     pub library: Option<FindLibrary<'o>>,
@@ -52,12 +52,12 @@ pub struct Options<'o> {
 
 /// Compiles a text of the map to the flat graph.
 ///
-/// All mistakes are found that can be told from each other. When there are errors among the
-/// diagnostics ([`Diagnostic::is_error`]), the graph has what could be understood.
+/// It finds all errors that are independent of each other. If there are errors among the diagnostics
+/// ([`Diagnostic::is_error`]), the graph contains what could be understood.
 ///
-/// Time and memory stay in proportion to the text: a few lines of nested compounds can describe a
-/// graph of any size, so there is a limit on the number of elements, of connections and of bytes,
-/// linear in the length of the text. Exceeding it is an error.
+/// Time and memory stay in proportion to the text. A few lines of nested compound elements can describe a
+/// graph of any size, so there is a limit on the number of elements, of connections and of bytes, linear in
+/// the length of the text. Exceeding it is an error.
 pub fn compile(
     map: &mut SourceMap,
     source: SourceId,
@@ -84,13 +84,13 @@ pub fn compile(
 /// What [`assemble`] does with the variables of the file and of the command line.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Variables {
-    /// They stay: `$x` is left as it is, and the assembly has the definitions.
+    /// Keeps them: `$x` does not change, and the assembly has the definitions.
     Keep,
-    /// They are replaced by their values.
+    /// Replaces them with their values.
     Replace,
 }
 
-/// Compiles a text of the map to what Click's tools work on, in their order.
+/// Compiles a text of the map to the form that Click's tools use, in their order.
 pub fn assemble(
     map: &mut SourceMap,
     source: SourceId,
@@ -100,7 +100,7 @@ pub fn assemble(
     assemble_to(map, source, options, variables, false)
 }
 
-/// Reads a text of the map as [`assemble`] does, and leaves compounds as they are: elements of
+/// Reads a text of the map like [`assemble`], but does not expand compound elements: they are elements of
 /// their class, whose name is empty if it has none.
 pub fn outline(
     map: &mut SourceMap,

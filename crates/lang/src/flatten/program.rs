@@ -1,5 +1,5 @@
-//! What a configuration means once its names are resolved: compounds with elements and
-//! connections. Resolution makes it from syntax trees, expansion makes the flat graph from it.
+//! A configuration with resolved names: compound classes with elements and connections. Resolution creates it
+//! from syntax trees, and expansion converts it into the flat graph.
 
 use std::borrow::Cow;
 use std::collections::HashMap;
@@ -8,7 +8,7 @@ use std::fmt;
 use crate::ast::TextRange;
 use crate::source::{SourceId, Span};
 
-/// Every compound of a configuration; the first is the configuration itself.
+/// All compound classes of a configuration; the first is the configuration itself.
 #[derive(Debug, Default)]
 pub(super) struct Program<'a> {
     pub(super) compounds: Vec<Compound<'a>>,
@@ -29,20 +29,19 @@ impl Program<'_> {
 /// The class of an element.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Class<'a> {
-    /// A class that the engine has to know.
+    /// A class that the engine must know.
     Primitive(&'a str),
-    /// A compound, by its place in [`Program::compounds`]. Alternatives follow its `next`.
+    /// A compound class, by its index in [`Program::compounds`]. Alternatives follow through `next`.
     Compound(usize),
-    /// No element: connections pass through it.
+    /// Not an element: connections pass through it.
     Tunnel(Tunnel),
 }
 
-/// The ends of a tunnel. What enters port `n` of `Outer` comes out of port `n` of `Input`, and
-/// what enters port `n` of `Output` comes out of port `n` of `Outer`. The three stand next to each
-/// other.
+/// The ends of a tunnel. Packets that enter port `n` of `Outer` come out of port `n` of `Input`, and those
+/// that enter port `n` of `Output` come out of port `n` of `Outer`. The three are adjacent.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Tunnel {
-    /// The compound or group as seen from outside.
+    /// The compound element or group as seen from outside.
     Outer,
     /// Its `input` pseudo-element.
     Input,
@@ -50,18 +49,18 @@ pub(super) enum Tunnel {
     Output,
 }
 
-/// One definition of a compound element.
+/// One definition of a compound class.
 #[derive(Debug)]
 pub(super) struct Compound<'a> {
     /// The name of its class; empty when it has none.
     pub(super) name: &'a str,
     /// Its opening brace or bar.
     pub(super) place: Span,
-    /// How many compounds stand around it.
+    /// The number of compound classes around it.
     pub(super) depth: usize,
     /// The keywords of its parameters, empty for positional ones.
     pub(super) keywords: Vec<&'a str>,
-    /// The parameters' variables, then those that it defines: their places in the two lists.
+    /// The parameters' variables, then those that it defines: their indices in the two lists.
     pub(super) variables: HashMap<Cow<'a, str>, usize>,
     /// Values of the variables that it defines, which follow the parameters.
     pub(super) defines: Vec<Cow<'a, str>>,
@@ -73,7 +72,7 @@ pub(super) struct Compound<'a> {
     pub(super) outputs: u32,
     /// The definition to try when this one does not fit.
     pub(super) next: Option<Class<'a>>,
-    /// How many definitions there are to try, this one included.
+    /// The number of definitions to try, including this one.
     pub(super) alternatives: usize,
 }
 
@@ -95,13 +94,13 @@ impl<'a> Compound<'a> {
         }
     }
 
-    /// The name as messages give it.
+    /// The name in messages.
     pub(super) fn printable_name(&self) -> &'a str {
         if self.name.is_empty() { "<anonymous>" } else { self.name }
     }
 }
 
-/// An element, or an end of a tunnel, inside a compound.
+/// An element, or an end of a tunnel, inside a compound class.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Node<'a> {
     pub(super) name: Name<'a>,
@@ -128,7 +127,7 @@ impl Node<'_> {
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub(super) struct Name<'a> {
     pub(super) base: &'a str,
-    /// 0 for names that are written.
+    /// 0 for names in the source.
     pub(super) number: usize,
 }
 
@@ -147,14 +146,14 @@ impl fmt::Display for Name<'_> {
     }
 }
 
-/// A port of a node, by the node's place in its compound.
+/// A port of a node, by the node's index in its compound class.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub(super) struct Port {
     pub(super) node: u32,
     pub(super) port: u32,
 }
 
-/// A connection inside a compound.
+/// A connection inside a compound class.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Edge {
     pub(super) from: Port,
@@ -162,7 +161,7 @@ pub(super) struct Edge {
     pub(super) span: Span,
 }
 
-/// Removes all but the first of equal connections; repeating one is no error.
+/// Removes all but the first of equal connections; repeating one is not an error.
 pub(super) fn dedup_edges(edges: &mut Vec<Edge>) {
     let key = |edge: &Edge| (edge.from, edge.to);
     if edges.is_sorted_by(|a, b| key(a) < key(b)) {
@@ -184,11 +183,10 @@ pub(super) fn dedup_edges(edges: &mut Vec<Edge>) {
     edges.retain(|_| keep.next().unwrap_or(true));
 }
 
-/// Bounds on what expansion may make of a configuration, so that a small file cannot ask for a
-/// large amount of memory.
+/// Limits on the result of expansion, so that a small file cannot request a large amount of memory.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Limits {
-    /// Elements, tunnels included.
+    /// Elements, including tunnels.
     pub(super) elements: usize,
     /// Connections.
     pub(super) connections: usize,
@@ -197,7 +195,7 @@ pub(super) struct Limits {
 }
 
 impl Limits {
-    /// Generous for what people write, and linear in it.
+    /// Generous for real configurations, and linear in their length.
     pub(super) fn for_input(len: usize) -> Self {
         Self {
             elements: 100_000 + len / 8,

@@ -1,4 +1,4 @@
-//! The values of variables while compounds are expanded.
+//! The values of variables during the expansion of compound elements.
 
 use std::borrow::Cow;
 use std::cell::{Cell, RefCell};
@@ -8,24 +8,24 @@ use std::rc::Rc;
 use super::program::{Compound, Program};
 use crate::variables::{Reference, TooLong, expand};
 
-/// A `define` may use others, so many deep.
+/// The maximum depth of `define`s that use others.
 const MAX_DEFINES: usize = 50;
 
-/// The variables of one use of a compound.
+/// The variables of one use of a compound class.
 pub(super) struct Scope<'p, 'a> {
     compound: &'p Compound<'a>,
     /// Values of the parameters.
     args: Vec<Rc<str>>,
-    /// Values of the defined variables, as far as they have been asked for. `None` while one is
-    /// being worked out.
+    /// Values of the defined variables, as far as they have been requested. `None` while one is being
+    /// computed.
     defines: RefCell<HashMap<usize, Option<Rc<str>>>>,
     /// At file level: the variables of the command line.
     params: HashMap<&'p str, Rc<str>>,
-    /// The scope that the compound was declared in.
+    /// The scope in which the compound class was declared.
     parent: Option<Rc<Scope<'p, 'a>>>,
 }
 
-/// What expansion may still use.
+/// What expansion may still consume.
 pub(super) struct Budget {
     /// Bytes left for names and configuration strings.
     pub(super) bytes: Cell<usize>,
@@ -34,7 +34,7 @@ pub(super) struct Budget {
 }
 
 impl Budget {
-    /// Takes so many bytes.
+    /// Consumes this many bytes.
     pub(super) fn take(&self, bytes: usize) -> Result<(), TooLong> {
         let left = self.bytes.get().checked_sub(bytes).ok_or(TooLong)?;
         self.bytes.set(left);
@@ -58,7 +58,7 @@ impl<'p, 'a> Scope<'p, 'a> {
         }))
     }
 
-    /// The scope of a use of `compound` that stands in this scope.
+    /// The scope of a use of `compound` in this scope.
     pub(super) fn enter(
         self: &Rc<Self>,
         compound: &'p Compound<'a>,
@@ -138,8 +138,8 @@ impl<'p, 'a> Scope<'p, 'a> {
         }
     }
 
-    /// The value of a variable that this compound defines. All definitions of a scope hold at the
-    /// same time; one that leads back to itself has no value.
+    /// The value of a variable that this compound class defines. All definitions of a scope apply at the same
+    /// time; one that leads back to itself has no value.
     fn defined(
         &self,
         define: usize,

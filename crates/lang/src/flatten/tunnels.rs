@@ -1,8 +1,8 @@
-//! Tunnels: connections that lead into a compound or group go on to what stands inside.
+//! Tunnels: connections that lead into a compound element or group continue to the elements inside.
 //!
-//! A connection into port `n` of the outside goes on along every connection out of port `n` of
-//! `input`; one into port `n` of `output` goes on along every connection out of port `n` of the
-//! outside. What leads in a circle and never to an element is dropped, as in Click.
+//! A connection into port `n` of the outside continues along every connection out of port `n` of `input`; one
+//! into port `n` of `output` continues along every connection out of port `n` of the outside. Connections
+//! that form a circle and never reach an element are dropped, as in Click.
 
 use std::collections::{HashMap, HashSet};
 
@@ -10,9 +10,9 @@ use super::expand::Flat;
 use super::program::{Class, Edge, Port, Tunnel, dedup_edges};
 use crate::diagnostic::{Diagnostic, Findings, shorten};
 
-/// Joins connections through tunnels. Gives those between elements, in order, without repetition.
+/// Joins connections through tunnels. Returns those between elements, in order, without repetition.
 ///
-/// `findings` is told of tunnel ports that lead nowhere; without it nobody wants to know.
+/// Reports tunnel ports that lead nowhere to `findings`, if it is given.
 pub(super) fn join(
     flat: &[Flat<'_, '_>],
     mut edges: Vec<Edge>,
@@ -56,7 +56,7 @@ impl Tunnels<'_, '_, '_> {
         }
     }
 
-    /// The port where what enters `port` comes out.
+    /// The port where packets that enter `port` come out.
     fn exit(&self, port: Port) -> Option<Port> {
         let node = match self.end(port)? {
             Tunnel::Outer => self.flat.get(port.node as usize)?.inside as u32,
@@ -67,7 +67,7 @@ impl Tunnels<'_, '_, '_> {
         Some(Port { node, ..port })
     }
 
-    /// The port where what comes out of `port` entered.
+    /// The port where packets that come out of `port` entered.
     fn entry(&self, port: Port) -> Option<Port> {
         let node = match self.end(port)? {
             Tunnel::Outer => (self.flat.get(port.node as usize)?.inside + 1) as u32,
@@ -77,12 +77,12 @@ impl Tunnels<'_, '_, '_> {
         Some(Port { node, ..port })
     }
 
-    /// The outside of the tunnel whose inside `port` belongs to.
+    /// The outside of the tunnel to whose inside `port` belongs.
     fn outer(&self, port: Port) -> Option<u32> {
         Some(self.flat.get(port.node as usize)?.inside as u32)
     }
 
-    /// Reports ports of compounds and groups that are used on one side only.
+    /// Reports ports of compound elements and groups that are used on one side only.
     fn check(&self, edges: &[Edge], findings: &mut Findings) {
         let mut reported = HashSet::new();
         for edge in edges {
@@ -114,8 +114,8 @@ impl Tunnels<'_, '_, '_> {
         }
     }
 
-    /// Makes connections that lead into a tunnel with one way through lead to what is behind it,
-    /// so that long rows of tunnels are passed through once, not once for each connection.
+    /// Shortens connections into a tunnel with only one path through it, so that long rows of tunnels are
+    /// followed once, not once for each connection.
     fn shorten(&mut self) {
         let mut ends: HashMap<Port, Port> = HashMap::new();
         let starts: Vec<Port> = self.sources.iter().copied().collect();

@@ -1,9 +1,8 @@
-//! The parser: tokens to the syntax tree, by recursive descent.
+//! The parser: from tokens to the syntax tree, by recursive descent.
 //!
-//! A file with mistakes still gives a tree of what could be read, and all its mistakes: after an
-//! error the parser goes on at the next statement. Nesting is bounded by
-//! [`MAX_NESTING`], so no text can exhaust the stack, and every byte is read a bounded number of
-//! times.
+//! A file with errors still gives a tree of everything that could be read, and all its errors: after an error
+//! the parser continues with the next statement. Nesting is limited by [`MAX_NESTING`], so no text can
+//! exhaust the stack, and every byte is read a limited number of times.
 
 mod ports;
 mod recover;
@@ -18,24 +17,24 @@ use crate::diagnostic::{Diagnostic, Findings};
 use crate::lexer::{Lexer, TextRange, Token, TokenKind};
 use crate::source::{LineMark, SourceId, SourceMap};
 
-/// Compounds and groups nested deeper than this are an error.
+/// Compound elements and groups nested deeper than this are an error.
 pub const MAX_NESTING: usize = 100;
 
-/// The highest port number that can be written.
+/// The highest valid port number.
 pub const MAX_PORT: u32 = 65_535;
 
-/// So many parentheses without an end are reported, each with a new start at the next statement; a
-/// further one ends the file.
+/// This many unclosed parentheses are reported, each with a new start at the next statement; a further one
+/// ends the file.
 const MAX_UNCLOSED: usize = 16;
 
-/// What came of parsing one text.
+/// The result of parsing one text.
 #[derive(Debug)]
 pub struct Parsed {
-    /// The tree, with what could be read.
+    /// The tree of everything that could be read.
     pub file: File,
-    /// The line marks; [`SourceMap::set_marks`] wants them.
+    /// The line marks, for [`SourceMap::set_marks`].
     pub marks: Vec<LineMark>,
-    /// What is wrong, in the order of the text.
+    /// The diagnostics, in the order of the text.
     pub diagnostics: Vec<Diagnostic>,
 }
 
@@ -58,7 +57,7 @@ pub fn parse(map: &mut SourceMap, source: SourceId) -> (File, Vec<Diagnostic>) {
     (file, diagnostics)
 }
 
-/// Parses `text`, which messages call `source`.
+/// Parses `text`, which is called `source` in messages.
 pub fn parse_text(source: SourceId, text: &str) -> Parsed {
     let (file, marks, findings) = parse_findings(source, text);
     Parsed { file, marks, diagnostics: findings.into_sorted() }
@@ -94,10 +93,10 @@ pub(crate) fn parse_findings(source: SourceId, text: &str) -> (File, Vec<LineMar
     (file, lexer.marks, findings)
 }
 
-/// A compound or group counts as so many parts.
+/// A compound element or group counts as this many parts.
 const BLOCK_PARTS: usize = 5;
 
-/// What the statements being read stand in.
+/// What contains the statements being read.
 #[derive(Clone, Copy, PartialEq, Eq)]
 enum Scope {
     File,
@@ -109,20 +108,20 @@ struct Parser<'a> {
     text: &'a str,
     source: SourceId,
     lexer: Lexer<'a>,
-    /// Tokens that are read and not yet taken.
+    /// Tokens that are read and not yet consumed.
     ahead: [Option<Token>; 2],
-    /// End of the token taken last.
+    /// End of the last consumed token.
     last_end: u32,
     findings: Findings,
     skipped: Vec<TextRange>,
     scope: Scope,
-    /// Groups and compounds that are open.
+    /// The number of open groups and compound elements.
     groups: usize,
     compounds: usize,
     unclosed: usize,
-    /// Parts of the tree that may still come.
+    /// The number of further parts that the tree may have.
     parts_left: usize,
-    /// True when the chain read last ends in a lone `output`, or none has been read.
+    /// True when the last chain ends in `output` alone, or no chain has been read.
     ends_in_output: bool,
 }
 
@@ -145,7 +144,7 @@ impl<'a> Parser<'a> {
         }
     }
 
-    /// Reads statements up to the end, or to a bracket that closes something.
+    /// Reads statements up to the end, or to a closing bracket.
     fn items(&mut self, items: &mut Vec<Item>) {
         loop {
             let token = self.peek();
@@ -235,8 +234,8 @@ impl<'a> Parser<'a> {
         (!elements.is_empty()).then_some(Chain { elements })
     }
 
-    /// Reads one element of a chain; `None` when there is none, which is an error only where the
-    /// chain cannot do without.
+    /// Reads one element of a chain; `None` when there is none, which is an error only where the chain needs
+    /// one.
     fn element(&mut self, first_stage: bool, first: bool) -> Result<Option<Element>, ()> {
         let inputs = self.ports();
         let start = self.peek();
@@ -270,8 +269,7 @@ impl<'a> Parser<'a> {
         Ok(Some(Element { inputs, body, outputs, link: Link::End, range }))
     }
 
-    /// True when nothing is written where an element could stand, and `input` or `output` is
-    /// meant.
+    /// True when nothing is written in place of an element, and `input` or `output` is meant.
     fn implicit(&mut self, next: Token, ports: bool, first_stage: bool, first: bool) -> bool {
         if self.scope == Scope::File {
             return false;
@@ -296,7 +294,7 @@ impl<'a> Parser<'a> {
         }
     }
 
-    /// There is no element at `next`.
+    /// Reports that there is no element at `next`.
     fn no_element(
         &mut self,
         next: Token,
@@ -330,7 +328,7 @@ impl<'a> Parser<'a> {
         }
     }
 
-    /// What follows a class: perhaps a configuration.
+    /// Reads the text after a class: an optional configuration.
     fn declaration(&mut self, name: Option<TextRange>, class: Option<Class>) -> Result<Body, ()> {
         let config = if self.peek().is('(') { Some(self.config()?) } else { None };
         Ok(Body::Declaration(Box::new(Declaration { name, class, config })))
@@ -478,7 +476,7 @@ impl<'a> Parser<'a> {
         }
     }
 
-    /// Reads what stands in brackets, one level deeper; passes over it where that is too deep.
+    /// Reads the contents of brackets, one level deeper; skips them if that is too deep.
     fn nested(
         &mut self,
         open: Token,
@@ -549,7 +547,7 @@ impl<'a> Parser<'a> {
         items.push(Item::Directive(Directive { kind, range, config }));
     }
 
-    /// True of a chain whose last stage is `output` alone.
+    /// True for a chain whose last stage is only `output`.
     fn is_output(&self, elements: &[Element]) -> bool {
         let [before @ .., last] = elements else { return false };
         if before.last().is_some_and(|element| element.link == Link::Comma) {

@@ -75,7 +75,7 @@ impl Parser<'_> {
     }
 }
 
-/// A number as Click reads integers: decimal, octal after `0`, hexadecimal after `0x`.
+/// A number in Click's integer format: decimal, octal after `0`, hexadecimal after `0x`.
 fn port_number(text: &str) -> Option<u64> {
     let (digits, radix) = match text.strip_prefix("0x").or_else(|| text.strip_prefix("0X")) {
         Some(digits) => (digits, 16),

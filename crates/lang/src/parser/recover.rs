@@ -1,4 +1,4 @@
-//! What the parser says about mistakes, and how it goes on after them.
+//! The parser's error messages, and how it continues after errors.
 
 use super::{MAX_UNCLOSED, Parser};
 use crate::ast::{Item, TextRange};
@@ -6,8 +6,8 @@ use crate::diagnostic::{Diagnostic, Findings, shorten};
 use crate::lexer::{Token, TokenKind};
 
 impl Parser<'_> {
-    /// Reads the bracket that closes `open`. Statements on the way, after a bracket that closes
-    /// nothing, go to `items`.
+    /// Reads the bracket that closes `open`. Statements on the way, after an unmatched closing bracket, go to
+    /// `items`.
     pub(super) fn close(&mut self, open: Token, bracket: char, items: &mut Vec<Item>) -> TextRange {
         loop {
             let token = self.peek();
@@ -36,7 +36,7 @@ impl Parser<'_> {
         }
     }
 
-    /// Passes over everything up to the bracket that closes the one taken last.
+    /// Skips everything up to the bracket that closes the last consumed one.
     pub(super) fn skip_nested(&mut self) -> TextRange {
         let mut depth = 0usize;
         loop {
@@ -53,7 +53,7 @@ impl Parser<'_> {
         }
     }
 
-    /// What may follow a chain: its semicolon, or the start of another statement.
+    /// Checks what follows a chain: its semicolon, or the start of another statement.
     pub(super) fn end_of_statement(&mut self) {
         let token = self.peek();
         match token.kind {
@@ -76,9 +76,9 @@ impl Parser<'_> {
         }
     }
 
-    /// Goes on after an error: passes over what is left of the statement. A statement ends with
-    /// its semicolon, before a bracket that closes what it stands in, and before a word that can
-    /// only start another one: a keyword, or an identifier at the start of a line.
+    /// Continues after an error: skips the rest of the statement. A statement ends with its semicolon, before
+    /// a bracket that closes what contains it, and before a word that can only start another one: a keyword,
+    /// or an identifier at the start of a line.
     pub(super) fn recover(&mut self) {
         let mut braces = 0usize;
         loop {
@@ -109,8 +109,7 @@ impl Parser<'_> {
         }
     }
 
-    /// Passes over what may be a configuration string; over its parenthesis alone when nothing
-    /// closes it.
+    /// Skips what may be a configuration string; only its parenthesis if that is not closed.
     pub(super) fn skip_config(&mut self) {
         let open = self.bump();
         if self.unclosed >= MAX_UNCLOSED {
@@ -130,13 +129,13 @@ impl Parser<'_> {
         }
     }
 
-    /// True when only space stands between the start of the line and the token.
+    /// True when there is only space between the start of the line and the token.
     pub(super) fn starts_line(&self, token: Token) -> bool {
         let between = TextRange { start: self.last_end, end: token.range.start };
         between.of(self.text).contains(['\n', '\r'])
     }
 
-    /// Takes what follows as the end of the text.
+    /// Treats the rest as the end of the text.
     pub(super) fn give_up(&mut self) {
         self.lexer.rewind(self.text.len() as u32);
         self.ahead = [None, None];
@@ -154,7 +153,7 @@ impl Parser<'_> {
         }
     }
 
-    /// Reports an error; the answer takes its label and help.
+    /// Reports an error; the result accepts a label and help.
     pub(super) fn error(&mut self, range: TextRange, message: impl Into<String>) -> Report<'_> {
         let diagnostic = Diagnostic::error(range.span(self.source), message);
         Report { findings: &mut self.findings, diagnostic: Some(diagnostic) }
@@ -171,7 +170,7 @@ impl Parser<'_> {
         self.error(token.range, message)
     }
 
-    /// The token in the words of a message.
+    /// The token in the form for a message.
     pub(super) fn describe(&self, token: Token) -> String {
         match token.kind {
             TokenKind::End => "the end of the file".to_owned(),
@@ -181,7 +180,7 @@ impl Parser<'_> {
     }
 }
 
-/// An error on its way to the findings.
+/// An error that is being built.
 pub(super) struct Report<'p> {
     findings: &'p mut Findings,
     diagnostic: Option<Diagnostic>,
@@ -207,8 +206,8 @@ impl Drop for Report<'_> {
     }
 }
 
-/// The parts that the tree of a text may have: more than anybody writes, and in proportion to the
-/// text, so that a tree takes no more than a small multiple of its memory.
+/// The maximum number of parts of a text's tree: more than anyone writes, and in proportion to the text, so
+/// that a tree needs no more than a small multiple of its memory.
 pub(super) fn max_parts(len: usize) -> usize {
     100_000 + len / 8
 }

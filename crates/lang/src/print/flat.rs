@@ -1,4 +1,4 @@
-//! The flat configuration as a text: what `click -q` prints and the `flatconfig` handler gives.
+//! The flat configuration as text: the output of `click -q` and of the `flatconfig` handler.
 
 use std::collections::HashMap;
 use std::fmt::Write;
@@ -6,11 +6,11 @@ use std::fmt::Write;
 use crate::config::quote;
 use crate::graph::{Connection, Graph};
 
-/// Prints a flat configuration in Click's form: requirements, then a declaration for each element
-/// in order, then the connections, those that follow each other joined to chains.
+/// Prints a flat configuration in Click's form: requirements, then a declaration for each element in order,
+/// then the connections, joined into chains where they follow each other.
 ///
-/// The text compiles to the same graph. Connections are sorted by the port that they enter, then
-/// by the port that they leave, as in Click.
+/// The text compiles to the same graph. Connections are sorted by the port that they enter, then by the port
+/// that they leave, as in Click.
 ///
 /// ```
 /// use millrace_lang::{Options, SourceMap, compile, print_flat};
@@ -103,8 +103,8 @@ fn print_connections(graph: &Graph, out: &mut String) {
     }
 }
 
-/// For each connection the one that carries its chain on: out of port 0 of the element that it
-/// enters, by preference into a port 0.
+/// For each connection the one that continues its chain: out of port 0 of the element that it enters,
+/// preferably into a port 0.
 fn successors(connections: &[&Connection]) -> Vec<Option<usize>> {
     #[derive(Default)]
     struct Choice {

@@ -1,4 +1,4 @@
-//! Texts from trees and graphs.
+//! Text from trees and graphs.
 
 mod flat;
 mod pretty;

@@ -1,14 +1,13 @@
-//! The pretty printer behind `millrace fmt`: a syntax tree as a well laid out text.
+//! The pretty printer behind `millrace fmt`: formats a syntax tree.
 //!
-//! The text means the same: configuration strings and comments are kept as they are written, and
-//! names, ports and their order do not change. Layout follows a few rules, so that printing a
-//! printed text changes nothing:
+//! The text keeps its meaning: configuration strings and comments do not change, and neither do names, ports
+//! and their order. Layout follows a few rules, so that formatting a formatted text changes nothing:
 //!
-//! - a statement a line, with its semicolon; blank lines between statements stay, as one;
-//! - a chain stays on one line when it fits and its author wrote it so; otherwise each arrow
-//!   starts a line, indented;
-//! - what stands in brackets is indented on lines of its own, unless it fits on the line and its
-//!   author wrote it so.
+//! - one statement per line, with its semicolon; blank lines between statements stay, as one;
+//! - a chain stays on one line if it fits and its author wrote it so; otherwise each arrow starts a line,
+//!   indented;
+//! - the contents of brackets are indented on lines of their own, unless they fit on the line and the author
+//!   wrote them so.
 
 use crate::ast::{
     Alternative, Body, Chain, Class, Comment, CommentKind, Compound, DirectiveKind, Element, File,
@@ -18,16 +17,16 @@ use crate::diagnostic::Diagnostic;
 use crate::parser;
 use crate::source::{SourceId, SourceMap};
 
-/// Lines are kept to so many characters where there is a place to break them.
+/// Maximum line length in characters, if there is a place to break the line.
 const WIDTH: usize = 100;
 
-/// Spaces of a level of indentation.
+/// Spaces per level of indentation.
 const INDENT: usize = 4;
 
-/// Lays out a text of the map.
+/// Formats a text of the map.
 ///
 /// # Errors
-/// The text has syntax errors: what was not understood cannot be kept.
+/// The text has syntax errors: text that was not understood cannot be kept.
 ///
 /// ```
 /// use millrace_lang::{SourceMap, format};
@@ -52,7 +51,7 @@ pub fn format(map: &mut SourceMap, source: SourceId) -> Result<String, Vec<Diagn
     Ok(print_file(&file, text))
 }
 
-/// Prints a tree; `text` is what it was parsed from.
+/// Prints a tree; `text` is its source.
 pub fn print_file(file: &File, text: &str) -> String {
     let mut printer = Printer {
         text,
@@ -76,9 +75,9 @@ struct Printer<'a> {
     /// The comment to print next.
     next: usize,
     out: String,
-    /// Where the current line of `out` starts.
+    /// The start of the current line in `out`.
     line: usize,
-    /// Where the first statement of the current block starts in `out`.
+    /// The start of the first statement of the current block in `out`.
     block: usize,
     /// The current level of indentation.
     indent: usize,
@@ -154,7 +153,7 @@ impl Printer<'_> {
         self.indent = indent;
     }
 
-    /// Prints what joins two elements.
+    /// Prints the text between two elements.
     fn link(&mut self, before: &Element, element: &Element, last: bool, broken: bool) {
         let arrow = match before.link {
             Link::Arrow => "->",
@@ -243,7 +242,7 @@ impl Printer<'_> {
         }
     }
 
-    /// Prints a compound on one line, or with its statements on lines of their own.
+    /// Prints a compound class on one line, or with its statements on lines of their own.
     fn compound(&mut self, compound: &Compound) {
         self.flush(compound.range.start);
         if self.has_one_line(compound) {
@@ -291,8 +290,8 @@ impl Printer<'_> {
         self.closed(compound.range);
     }
 
-    /// Prints one definition of a compound: its parameters on the line of the brace or bar before
-    /// it, unless comments come between, and the statements on lines of their own.
+    /// Prints one definition of a compound class: its parameters on the line of the brace or bar before it,
+    /// unless comments come between, and the statements on lines of their own.
     fn block(&mut self, alternative: &Alternative) {
         let formal = alternative.formals.first();
         let formal = formal.map(|formal| formal.keyword.unwrap_or(formal.variable));
@@ -321,7 +320,7 @@ impl Printer<'_> {
         self.block = self.out.len();
     }
 
-    /// Prints `$a, KEY $b |`, with a space before it when something stands there.
+    /// Prints `$a, KEY $b |`, with a space before it if there is text before it.
     fn formals(&mut self, alternative: &Alternative) {
         for (index, formal) in alternative.formals.iter().enumerate() {
             self.push(if index > 0 { "," } else { "" });
@@ -338,8 +337,8 @@ impl Printer<'_> {
         }
     }
 
-    /// Whether a compound may be printed on one line: a single definition, whose statements begin
-    /// on the line of its brace or of the bar behind its parameters.
+    /// Whether a compound class may be printed on one line: a single definition, whose statements begin on
+    /// the line of its brace or of the bar after its parameters.
     fn has_one_line(&self, compound: &Compound) -> bool {
         let [only] = compound.alternatives.as_slice() else { return false };
         let opening = only.bar.map_or(compound.range.start, |bar| bar.start);
@@ -377,7 +376,7 @@ impl Printer<'_> {
         self.closed(range);
     }
 
-    /// Prints statements on one line, `before` the first.
+    /// Prints statements on one line, with `before` in front of the first.
     fn flat_items(&mut self, items: &[Item], before: &str) {
         for (index, item) in items.iter().enumerate() {
             if self.failed {
@@ -388,7 +387,7 @@ impl Printer<'_> {
         }
     }
 
-    /// After the bracket that closes `range`: what stands inside must have been printed.
+    /// Called after the bracket that closes `range`: its contents must have been printed.
     fn closed(&mut self, range: TextRange) {
         if self.flat && self.has_comment_before(range.end) {
             self.failed = true;
@@ -417,7 +416,7 @@ impl Printer<'_> {
         self.read = self.read.max(range.end);
     }
 
-    /// Runs `print` and keeps what it prints if that fits on the line, without a comment.
+    /// Runs `print` and keeps its output if that fits on the line, without a comment.
     fn try_flat(&mut self, print: impl FnOnce(&mut Self)) -> bool {
         if self.flat {
             print(self);
@@ -468,7 +467,7 @@ impl Printer<'_> {
         self.write_indent();
     }
 
-    /// Notes the start of the current line after a text with line ends of its own.
+    /// Records the start of the current line after a text that contains line ends.
     fn find_line(&mut self) {
         let tail = self.out.get(self.line..).unwrap_or("");
         self.line += tail.rfind('\n').map_or(0, |end| end + 1);
@@ -483,7 +482,7 @@ impl Printer<'_> {
         self.out.extend(std::iter::repeat_n(' ', INDENT * self.indent));
     }
 
-    /// Starts a line for what stands at `start`, after a blank one if there is one in the source.
+    /// Starts a line for the text at `start`, after a blank one if there is one in the source.
     fn start_line(&mut self, start: u32) {
         let between = TextRange { start: self.read, end: start }.of(self.text);
         if count_line_ends(between) > 1 && self.out.len() > self.block {
@@ -516,7 +515,7 @@ impl Printer<'_> {
         self.read = self.read.max(comment.range.end);
     }
 
-    /// Prints the comments before `end`, each on its line.
+    /// Prints the comments before `end`, one per line.
     fn comment_lines(&mut self, end: u32) {
         while let Some(comment) = self.take_comment(end) {
             self.start_line(comment.range.start);
@@ -529,7 +528,7 @@ impl Printer<'_> {
         }
     }
 
-    /// Prints the comments that follow on the line of what was printed last, before `limit`.
+    /// Prints the comments that follow the last printed text on its line, before `limit`.
     fn trailing_comments(&mut self, limit: u32) {
         while let Some(&comment) = self.comments.get(self.next) {
             let between = TextRange { start: self.read, end: comment.range.start };
@@ -548,7 +547,7 @@ impl Printer<'_> {
         }
     }
 
-    /// Prints the comments before the token at `at`, and goes on where it can stand.
+    /// Prints the comments before the token at `at`, and continues where it can be.
     fn flush(&mut self, at: u32) {
         if !self.has_comment_before(at) {
             return;
@@ -602,7 +601,7 @@ impl Printer<'_> {
         })
     }
 
-    /// True when the author went on on the line of the opening bracket.
+    /// True when the author continued on the line of the opening bracket.
     fn opens_on_line(&self, range: TextRange) -> bool {
         let inside = TextRange { start: range.start + 1, end: range.end }.of(self.text);
         let blank = inside.len() - inside.trim_start().len();
@@ -610,7 +609,7 @@ impl Printer<'_> {
     }
 }
 
-/// Line ends in a text, CR LF counted once.
+/// Number of line ends in a text; CR LF counts once.
 fn count_line_ends(text: &str) -> usize {
     let bytes = text.as_bytes();
     let ends = |(i, &b): (usize, &u8)| match b {

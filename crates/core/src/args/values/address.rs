@@ -38,7 +38,7 @@ impl Arg for Ipv4Addr {
     }
 }
 
-/// Addresses with spaces between.
+/// Addresses separated by spaces.
 impl Arg for Vec<Ipv4Addr> {
     const EXPECTS: &'static str = "IP addresses, separated by spaces";
 
@@ -66,11 +66,11 @@ impl Arg for Ipv4Prefix {
     }
 }
 
-/// An IPv4 prefix, or an address, which is a prefix of 32 bits.
+/// An IPv4 prefix, or an address, which counts as a prefix of 32 bits.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash)]
 pub struct Ipv4Network(pub Ipv4Prefix);
 
-/// The address alone when the prefix is a host.
+/// Only the address when the prefix is a host.
 impl fmt::Display for Ipv4Network {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self.0.length() {
@@ -97,7 +97,7 @@ impl Arg for Ipv4Network {
     }
 }
 
-/// Reads a list with spaces between; an error names the word that is wrong.
+/// Reads a list separated by spaces; an error names the invalid word.
 fn each_word<T>(text: &ArgText, read: impl Fn(&str) -> Option<T>) -> Result<Vec<T>, ArgError> {
     let mut words = Vec::new();
     for place in text.places_of_words() {
@@ -111,7 +111,7 @@ fn ipv4(text: &str, scope: &Scope<'_>) -> Option<Ipv4Addr> {
     parse_ipv4(text).or_else(|| scope.ipv4_named(text))
 }
 
-/// `ADDRESS/LENGTH` or `ADDRESS/MASK`, either of them perhaps by name.
+/// `ADDRESS/LENGTH` or `ADDRESS/MASK`, where each part may be a name.
 fn slashed4(text: &str, scope: &Scope<'_>) -> Option<Ipv4Prefix> {
     let (address, mask) = text.rsplit_once('/')?;
     let named = || Some((scope.ipv4_named(address)?, 4));
@@ -133,7 +133,7 @@ impl Arg for Ipv6Addr {
     }
 }
 
-/// Addresses with spaces between.
+/// Addresses separated by spaces.
 impl Arg for Vec<Ipv6Addr> {
     const EXPECTS: &'static str = "IPv6 addresses, separated by spaces";
 
@@ -161,11 +161,11 @@ impl Arg for Ipv6Prefix {
     }
 }
 
-/// An IPv6 prefix, or an address, which is a prefix of 128 bits.
+/// An IPv6 prefix, or an address, which counts as a prefix of 128 bits.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash)]
 pub struct Ipv6Network(pub Ipv6Prefix);
 
-/// The address alone when the prefix is a host.
+/// Only the address when the prefix is a host.
 impl fmt::Display for Ipv6Network {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self.0.length() {
@@ -294,16 +294,16 @@ impl Arg for IcmpType {
 }
 
 impl IcmpType {
-    /// Reads a code of this type by number or name.
+    /// Reads a code for this type by number or name.
     ///
     /// # Errors
-    /// The text is no such code.
+    /// The text is not such a code.
     pub fn parse_code(self, text: &ArgText, scope: &Scope<'_>) -> Result<u8, ArgError> {
         byte(NumberKind::IcmpCode(self.0), text, scope)
     }
 }
 
-/// Reads a port of the transport protocol with this number.
+/// Reads a port of the given transport protocol.
 ///
 /// # Errors
 /// The text is neither a port nor the name of one.

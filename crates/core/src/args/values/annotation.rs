@@ -1,4 +1,4 @@
-//! Places in a packet's annotation area.
+//! Positions in a packet's annotation area.
 
 use crate::args::{Arg, ArgError, ArgText, Scope};
 use crate::memory::ANNOTATION_LEN;
@@ -33,7 +33,7 @@ impl<const SIZE: usize> Arg for Annotation<SIZE> {
 pub struct AnyAnnotation {
     /// The first byte, less than [`ANNOTATION_LEN`].
     pub offset: usize,
-    /// Its length in bytes, when it was given by a name that says it.
+    /// Its length in bytes, when it was given by a name that determines it.
     pub size: Option<usize>,
 }
 

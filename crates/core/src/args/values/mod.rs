@@ -1,4 +1,4 @@
-//! The types that arguments are read as.
+//! The types that arguments can have.
 
 mod address;
 mod annotation;
@@ -31,7 +31,7 @@ mod tests {
         assert_eq!(error.message(), message, "{text}");
     }
 
-    /// Reads what the value prints as.
+    /// Reads the text that the value prints.
     #[track_caller]
     pub(super) fn rereads<T: Arg + Debug + PartialEq + ToString>(value: T) {
         let text = value.to_string();

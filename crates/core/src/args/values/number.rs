@@ -1,4 +1,4 @@
-//! Numbers and truth values.
+//! Numbers and booleans.
 
 use std::fmt;
 
@@ -39,7 +39,7 @@ integer! {
 /// allowed between digits.
 pub(super) struct Integer {
     pub(super) negative: bool,
-    /// `None` when it is past all bounds.
+    /// `None` when it is out of all bounds.
     magnitude: Option<u64>,
 }
 
@@ -116,17 +116,16 @@ impl Arg for f64 {
     }
 }
 
-/// An unsigned fixed-point number with this many bits of fraction, as the integer that holds it:
-/// `0.5` is 32768 with 16 bits.
+/// An unsigned fixed-point number with this many fraction bits, stored as an integer: `0.5` is 32768 with 16
+/// bits.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord)]
 pub struct UFixed<const BITS: u32>(pub u32);
 
-/// A signed fixed-point number with this many bits of fraction; see [`UFixed`].
+/// A signed fixed-point number with this many fraction bits; see [`UFixed`].
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord)]
 pub struct Fixed<const BITS: u32>(pub i32);
 
-/// An unsigned number with this many decimals, as the integer that holds it: `0.5` is 500 with
-/// three decimals.
+/// An unsigned number with this many decimals, stored as an integer: `0.5` is 500 with three decimals.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord)]
 pub struct UDecimal<const DIGITS: u32>(pub u32);
 
@@ -202,14 +201,14 @@ fn out_of_range(bound: impl fmt::Display) -> ArgError {
     ArgError::new(format!("out of range, bound {bound}"))
 }
 
-/// With as few decimals as name the value.
+/// With the fewest decimals that identify the value.
 impl<const BITS: u32> fmt::Display for UFixed<BITS> {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         write_binary(f, self.0, BITS)
     }
 }
 
-/// With as few decimals as name the value.
+/// With the fewest decimals that identify the value.
 impl<const BITS: u32> fmt::Display for Fixed<BITS> {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.write_str(if self.0 < 0 { "-" } else { "" })?;
@@ -217,14 +216,14 @@ impl<const BITS: u32> fmt::Display for Fixed<BITS> {
     }
 }
 
-/// With as few decimals as name the value.
+/// With the fewest decimals that identify the value.
 impl<const DIGITS: u32> fmt::Display for UDecimal<DIGITS> {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         write_decimal(f, self.0.into(), DIGITS)
     }
 }
 
-/// With as few decimals as name the value.
+/// With the fewest decimals that identify the value.
 impl<const DIGITS: u32> fmt::Display for Decimal<DIGITS> {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.write_str(if self.0 < 0 { "-" } else { "" })?;
@@ -232,7 +231,7 @@ impl<const DIGITS: u32> fmt::Display for Decimal<DIGITS> {
     }
 }
 
-/// Writes `value / 2^bits` with as few decimals as round to it.
+/// Writes `value / 2^bits` with the fewest decimals that round to it.
 fn write_binary(f: &mut fmt::Formatter<'_>, value: u32, bits: u32) -> fmt::Result {
     let one = 1i128 << bits;
     let fits = |digits: u32| {
@@ -245,7 +244,7 @@ fn write_binary(f: &mut fmt::Formatter<'_>, value: u32, bits: u32) -> fmt::Resul
     write_decimal(f, decimal.unsigned_abs(), digits)
 }
 
-/// Writes `value / 10^decimals` without zeros at the end.
+/// Writes `value / 10^decimals` without trailing zeros.
 pub(super) fn write_decimal(f: &mut fmt::Formatter<'_>, value: u128, decimals: u32) -> fmt::Result {
     let one = 10u128.pow(decimals);
     write!(f, "{}", value / one)?;
@@ -300,8 +299,8 @@ impl Real {
         }
     }
 
-    /// The nearest integer to this number times `factor` times `10^power`, ties away from zero;
-    /// `None` when that is past all bounds.
+    /// The nearest integer to this number times `factor` times `10^power`, ties away from zero; `None` when
+    /// that is out of all bounds.
     pub(super) fn scale(&self, factor: u64, power: i32) -> Option<i128> {
         let exponent = self.exponent.saturating_add(power);
         let ten = 10i128.checked_pow(exponent.unsigned_abs());

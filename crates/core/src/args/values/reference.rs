@@ -4,8 +4,8 @@ use millrace_lang::nearest;
 
 use crate::args::{Arg, ArgError, ArgText, Scope};
 
-/// The index of an element of the configuration. Its name is looked up in the compound of the
-/// element whose argument it is, then in the compounds around that.
+/// The index of an element of the configuration. Its name is looked up in the compound element of the element
+/// that has the argument, then in the compound elements around that.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash)]
 pub struct ElementRef(pub usize);
 
@@ -24,7 +24,7 @@ impl Arg for ElementRef {
     }
 }
 
-/// A handler by name. Whether it exists is for the reader of the argument to find out.
+/// A handler by name. The code that reads the argument must check that the handler exists.
 #[derive(Clone, Debug, PartialEq, Eq, Hash)]
 pub enum HandlerRef {
     /// `element.handler`.
@@ -34,9 +34,9 @@ pub enum HandlerRef {
         /// Name of the handler.
         handler: String,
     },
-    /// `.handler`: one of the global handlers.
+    /// `.handler`: a global handler.
     Global(String),
-    /// `handler`: of the element whose argument it is, or a global one if that has none.
+    /// `handler`: of the element that has the argument, or a global one if it has none of that name.
     Here(String),
 }
 
@@ -80,7 +80,7 @@ impl Arg for HandlerRef {
     }
 }
 
-/// Says which element was probably meant.
+/// Adds which element was probably meant.
 fn meant(error: ArgError, name: &str, scope: &Scope<'_>) -> ArgError {
     let names = scope.element_names();
     match nearest(name, names.iter().map(String::as_str)) {

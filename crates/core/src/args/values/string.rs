@@ -4,7 +4,7 @@ use millrace_lang::config::is_word;
 
 use crate::args::{Arg, ArgError, ArgText, Scope};
 
-/// One word or quoted string, its quotes taken off.
+/// One word or quoted string, without its quotes.
 impl Arg for String {
     const EXPECTS: &'static str = "a string (quote it when it has spaces)";
 
@@ -18,7 +18,7 @@ impl Arg for String {
     }
 }
 
-/// As a string, but its escapes may make any bytes: `\<00 ff>`.
+/// Like a string, but its escapes may produce any bytes: `\<00 ff>`.
 impl Arg for Vec<u8> {
     const EXPECTS: &'static str = "a string (quote it when it has spaces)";
 
@@ -35,7 +35,7 @@ fn string_bytes(text: &ArgText) -> Result<Vec<u8>, ArgError> {
     if text.is_one_word() { Ok(text.unquote()) } else { Err(ArgError::default()) }
 }
 
-/// The argument as written, spaces and quotes and all.
+/// The argument as written, including spaces and quotes.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Raw(pub String);
 
@@ -51,8 +51,8 @@ impl Arg for Raw {
     }
 }
 
-/// A word: printable ASCII characters without spaces, quotes, backslashes and commas. Quotes
-/// around it are taken off.
+/// A word: printable ASCII characters without spaces, quotes, backslashes and commas. Quotes around it are
+/// removed.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Hash)]
 pub struct Word(pub String);
 
@@ -76,8 +76,7 @@ impl Arg for Word {
     }
 }
 
-/// The name of a file; `~` and `~user` at its start stand for home directories, and slashes that
-/// follow slashes are left out.
+/// The name of a file. `~` and `~user` at its start stand for home directories; repeated slashes become one.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Hash)]
 pub struct FileName(pub String);
 
@@ -107,7 +106,7 @@ impl Arg for FileName {
     }
 }
 
-/// The name with a known home directory in place of `~` or `~user`.
+/// The name with a known home directory instead of `~` or `~user`.
 fn expand_home(name: String) -> String {
     let Some(rest) = name.strip_prefix('~') else { return name };
     let (user, rest) = rest.split_at(rest.find('/').unwrap_or(rest.len()));

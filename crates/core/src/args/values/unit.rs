@@ -7,13 +7,13 @@ use super::number::{Real, write_decimal};
 use crate::args::{Arg, ArgError, ArgText, Scope};
 use crate::time::Timestamp;
 
-/// A length of time, 0 to some 584 years, in nanoseconds: `1.5`, `20ms`, `10 us`, `2min`, `1h`,
-/// `1d`. Without a unit, seconds.
+/// A length of time, 0 to about 584 years, in nanoseconds: `1.5`, `20ms`, `10 us`, `2min`, `1h`, `1d`.
+/// Without a unit, seconds.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash, PartialOrd, Ord)]
 pub struct Seconds(u64);
 
 impl Seconds {
-    /// No time at all.
+    /// A zero length of time.
     pub const ZERO: Self = Self(0);
 
     /// That many seconds.
@@ -51,12 +51,12 @@ impl Seconds {
         self.as_duration().as_secs_f64()
     }
 
-    /// As the standard library has it.
+    /// As the standard library's type.
     pub const fn as_duration(self) -> Duration {
         Duration::from_nanos(self.0)
     }
 
-    /// True of no time at all.
+    /// True for a zero length of time.
     pub const fn is_zero(self) -> bool {
         self.0 == 0
     }
@@ -68,7 +68,7 @@ impl From<Seconds> for Duration {
     }
 }
 
-/// Seconds with as many decimals as it takes.
+/// Seconds with as many decimals as needed.
 impl fmt::Display for Seconds {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         write_decimal(f, self.0.into(), 9)
@@ -88,7 +88,7 @@ impl Arg for Seconds {
     }
 }
 
-/// A point in time: seconds since 1970, or the like in another unit.
+/// A point in time: seconds since 1970, or a number with another unit.
 impl Arg for Timestamp {
     const EXPECTS: &'static str = "a time in seconds";
 
@@ -124,8 +124,8 @@ impl Arg for SignedTime {
     }
 }
 
-/// A bandwidth in bytes per second: `10Mbps`, `1.5 GB/s`, `9600baud`. Without a unit, bytes per
-/// second; elements should warn of that.
+/// A bandwidth in bytes per second: `10Mbps`, `1.5 GB/s`, `9600baud`. Without a unit, bytes per second;
+/// elements should warn about that.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash, PartialOrd, Ord)]
 pub struct Bandwidth {
     bytes: u64,
@@ -149,7 +149,7 @@ impl Bandwidth {
     }
 }
 
-/// As Click prints it: `1.2Mbps`.
+/// In Click's format: `1.2Mbps`.
 impl fmt::Display for Bandwidth {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         let (value, decimals, unit) = match u128::from(self.bytes) {
@@ -186,13 +186,13 @@ fn parse_seconds(text: &str) -> Result<i128, ArgError> {
     real.scale(unit.factor, unit.power + 9).ok_or_else(|| ArgError::new("out of range"))
 }
 
-/// The units of a quantity, and the letters that may stand before them.
+/// The units of a quantity, and the letters that may precede them.
 struct Units {
     names: &'static [(&'static str, Unit)],
     prefixes: &'static [(char, i32)],
 }
 
-/// What a number with this unit is multiplied by: `factor * 10^power`.
+/// The factor for a number with this unit: `factor * 10^power`.
 #[derive(Clone, Copy)]
 struct Unit {
     factor: u64,

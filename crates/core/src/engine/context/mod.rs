@@ -1,4 +1,4 @@
-//! What a running element acts through: its outputs and inputs, drops, time.
+//! What a running element acts through: its outputs and inputs, drops, the time.
 
 mod running;
 
@@ -21,41 +21,40 @@ use crate::router::Router;
 use crate::stats::NodeStats;
 use crate::time::Timestamp;
 
-/// One thread's state, as the element that it runs sees it.
+/// One thread's state, as seen by the element that it runs.
 ///
-/// A packet that an element got must be sent ([`push`](Self::push),
-/// [`push_batch`](Self::push_batch)), dropped with a reason ([`drop`](Self::drop)), kept by the
-/// element ([`held`](crate::Element::held)) or consumed ([`consumed`](Self::consumed)), so that
-/// every packet is accounted for.
+/// An element must send each packet that it got ([`push`](Self::push), [`push_batch`](Self::push_batch)),
+/// drop it with a reason ([`drop`](Self::drop)), hold it ([`held`](crate::Element::held)) or consume it
+/// ([`consumed`](Self::consumed)), so that every packet is accounted for.
 #[repr(align(128))]
 pub struct Context {
-    /// The thread, the time, chance.
+    /// The thread, the time, random numbers.
     pub(in crate::engine) moment: Moment,
     identity: Identity,
-    /// Its place among those that read published values.
+    /// Its registration as a reader of published values.
     seat: Seat,
     router: Arc<Router>,
-    /// One an element; the last one is the engine's own.
+    /// One per element; the last one belongs to the engine.
     stats: Arc<[NodeStats]>,
     rounds: Rounds,
     /// When a device ended the thread's sleep, until the first packets are sent on.
     woken: Option<Timestamp>,
-    /// The element that runs, which of its tasks or timers, and its outputs and inputs.
+    /// The running element, which of its tasks or timers runs, and its outputs and inputs.
     running: Running,
-    /// When the time of the running element began to count, in cycles.
+    /// The start of the running element's time, in cycles.
     mark: u64,
     waiting: Waiting,
     /// One instance of each element that this thread reaches; absent while it runs.
     nodes: Vec<Option<Box<dyn Node>>>,
-    /// How often elements that were running have been entered again since a pull came back.
+    /// How often running elements have been entered again since a pull returned.
     again: usize,
     wiring: Arc<Wiring>,
-    /// What treats packets one by one; absent while it runs.
+    /// The program for elements that process packets one by one; absent while it runs.
     program: Option<Box<Program>>,
     tasks: Vec<Task>,
     leaving: Vec<Leaving>,
     timers: TimerQueue,
-    /// How long elements may take to finish what they have under way, once they do.
+    /// The time limit for elements to finish their packets in flight, once they begin to.
     drains_until: Option<Instant>,
     waker: Arc<Waker>,
 }
@@ -70,14 +69,14 @@ struct Running {
 
 /// Sending, pulling, dropping.
 impl Context {
-    /// Sends a packet by push output `port`; drops it when the port is not connected.
+    /// Sends a packet to push output `port`; drops it when the port is not connected.
     #[inline]
     pub fn push(&mut self, port: usize, packet: Packet) {
         self.push_or_drop(port, packet, Reason::Unconnected);
     }
 
-    /// Sends a packet by push output `port`, or drops it for `reason` when the port is not
-    /// connected: the way of error outputs that a configuration may leave out.
+    /// Sends a packet to push output `port`, or drops it for `reason` when the port is not connected: for
+    /// optional error outputs.
     #[inline]
     pub fn push_or_drop(&mut self, port: usize, packet: Packet, reason: Reason) {
         match self.target(port) {
@@ -91,8 +90,8 @@ impl Context {
         }
     }
 
-    /// Sends all packets of a batch by push output `port`; drops them when the port is not
-    /// connected. The batch is empty afterwards.
+    /// Sends all packets of a batch to push output `port`; drops them when the port is not connected. The
+    /// batch is empty afterwards.
     #[inline]
     pub fn push_batch(&mut self, port: usize, batch: &mut Batch) {
         if batch.is_empty() {
@@ -110,8 +109,8 @@ impl Context {
         }
     }
 
-    /// Distributes a batch over push outputs: `choose` says each packet's port. Packets with one
-    /// port keep their order. Ports that are not connected drop.
+    /// Distributes a batch over push outputs: `choose` returns each packet's port. Packets for the same port
+    /// keep their order. Packets for ports that are not connected are dropped.
     #[inline]
     pub fn route(&mut self, batch: &mut Batch, mut choose: impl FnMut(&mut Packet) -> usize) {
         let mut ports: Ports = [0; Batch::CAPACITY];
@@ -120,8 +119,8 @@ impl Context {
         self.route_by(batch, &ports[..len]);
     }
 
-    /// Distributes a batch as [`route`](Self::route) does; packets that `choose` gives a reason for
-    /// are dropped.
+    /// Distributes a batch as [`route`](Self::route) does; drops the packets for which `choose` returns a
+    /// reason.
     #[inline]
     pub fn route_or_drop(
         &mut self,
@@ -155,8 +154,8 @@ impl Context {
         }
     }
 
-    /// Distributes a batch whose packets go by few ports in no order to speak of. Ports that lead to one input
-    /// share a way, lest their packets change places.
+    /// Distributes a batch whose packets go to few ports, in a mixed order. Ports that lead to the same input
+    /// share a batch, so that their packets keep their order.
     fn scatter(&mut self, batch: &mut Batch, ports: &[u16]) {
         let mut ways: [Option<Batch>; WAYS] = [const { None }; WAYS];
         let mut way_of = [usize::MAX; WAYS];
@@ -179,7 +178,7 @@ impl Context {
         }
     }
 
-    /// The port for [`route_by`](Self::route_by) that drops packets for a reason.
+    /// The port for [`route_by`](Self::route_by) that drops packets for this reason.
     #[inline]
     pub const fn port_to_drop(reason: Reason) -> u16 {
         DROPPED_FOR + reason as u16
@@ -199,8 +198,8 @@ impl Context {
         }
     }
 
-    /// Fills `batch`, which must be empty, with up to `max` packets from pull input `port`.
-    /// Returns how many came.
+    /// Fills `batch`, which must be empty, with up to `max` packets from pull input `port`. Returns the
+    /// number of packets.
     pub fn pull(&mut self, port: usize, max: usize, batch: &mut Batch) -> usize {
         debug_assert!(batch.is_empty());
         if max > 1 && self.waiting.goes_singly() {
@@ -234,7 +233,7 @@ impl Context {
         n
     }
 
-    /// Pulls as [`pull`](Self::pull) does; each packet comes all its way before the next one.
+    /// Pulls like [`pull`](Self::pull), but each packet goes its whole way before the next one.
     #[cold]
     fn pull_singly(&mut self, port: usize, max: usize, batch: &mut Batch) -> usize {
         let mut one = self.waiting.take_spare();
@@ -248,11 +247,10 @@ impl Context {
         batch.len()
     }
 
-    /// Another instance of an element that runs, where the class lets it run twice.
+    /// Another instance of a running element, if the class allows it to run twice.
     #[cold]
     fn enter_again(&mut self, element: usize) -> Option<Box<dyn Node>> {
-        /// More than any configuration has between a pull and what it pulls from; a loop without
-        /// an end is longer.
+        /// More than any configuration has between a pull and its source; only an endless loop is longer.
         const MOST: usize = 64;
         self.again += 1;
         let again = self.again <= MOST;
@@ -275,27 +273,27 @@ impl Context {
         batch.clear();
     }
 
-    /// Counts drops of packets that the element has freed itself.
+    /// Counts drops of packets that the element has already freed.
     #[inline]
     pub fn dropped(&mut self, n: usize, reason: Reason) {
         self.here().add_drops(reason, n as u64);
     }
 
-    /// Counts packets that the element made or a device brought.
+    /// Counts packets that the element made or a device received.
     #[inline]
     pub fn created(&mut self, n: usize) {
         self.here().created.add(n as u64);
     }
 
-    /// Counts packets that left the graph as they should: sent by a device, written to a file.
+    /// Counts packets that left the graph as intended: transmitted by a device, written to a file.
     #[inline]
     pub fn consumed(&mut self, n: usize) {
         self.here().consumed.add(n as u64);
     }
 
-    /// Books packets that passed another element without the engine: `received` came to it, in one
-    /// batch, and `sent` went on from it. For who drives a part of the graph himself (a GPU section),
-    /// so that every element in it accounts for its packets.
+    /// Counts packets that passed another element without the engine: `received` arrived there, in one batch,
+    /// and `sent` left it. For code that runs a part of the graph itself (a GPU section), so that every
+    /// element in it accounts for its packets.
     #[inline]
     pub fn passed(&mut self, element: usize, received: usize, sent: usize) {
         if let Some(there) = self.stats.get(element).filter(|_| received + sent > 0) {
@@ -305,8 +303,8 @@ impl Context {
         }
     }
 
-    /// Counts drops that another element decided on, to which packets came without the engine
-    /// ([`passed`](Self::passed)); the packets have been freed.
+    /// Counts drops by another element that got its packets without the engine ([`passed`](Self::passed));
+    /// the packets have been freed.
     #[inline]
     pub fn dropped_at(&mut self, element: usize, n: usize, reason: Reason) {
         if let Some(there) = self.stats.get(element) {
@@ -314,13 +312,13 @@ impl Context {
         }
     }
 
-    /// An empty batch; give it back with [`give_batch`](Self::give_batch).
+    /// An empty batch; return it with [`give_batch`](Self::give_batch).
     #[inline]
     pub fn take_batch(&mut self) -> Batch {
         self.waiting.take_spare()
     }
 
-    /// Takes back a batch; what is left in it is dropped as unclaimed.
+    /// Returns a batch for reuse; packets left in it are dropped as unclaimed.
     #[inline]
     pub fn give_batch(&mut self, mut batch: Batch) {
         if !batch.is_empty() {
@@ -330,7 +328,7 @@ impl Context {
     }
 }
 
-/// Who, where and when.
+/// Identity, place and time.
 impl Context {
     /// The thread, counted from 0.
     #[inline]
@@ -338,26 +336,26 @@ impl Context {
         self.moment.thread
     }
 
-    /// Who this is among all contexts of the process.
+    /// The identity of this context among all contexts of the process.
     #[inline]
     pub(in crate::engine) fn identity(&self) -> &Identity {
         &self.identity
     }
 
-    /// The time when this round of the thread's loop began. It is told by the processor's time stamp counter,
-    /// where that is steady, and is within a microsecond of the clock's.
+    /// The time when this round of the thread's loop began. It comes from the processor's time stamp counter,
+    /// if that is steady, and is within a microsecond of the clock.
     #[inline]
     pub fn now(&self) -> Timestamp {
         self.moment.now
     }
 
-    /// The time, read afresh.
+    /// Reads the time again.
     pub fn refresh_now(&mut self) -> Timestamp {
         self.set_now(self.router.clock().now());
         self.moment.now
     }
 
-    /// The index of the element that runs.
+    /// The index of the running element.
     #[inline]
     pub fn element(&self) -> usize {
         self.running.element
@@ -368,7 +366,7 @@ impl Context {
         self.running.index
     }
 
-    /// How many outputs the element has.
+    /// The number of outputs of the element.
     #[inline]
     pub fn outputs(&self) -> usize {
         self.running.outputs
@@ -406,19 +404,19 @@ impl Context {
     }
 }
 
-/// Ports below this one are scattered to packet by packet.
+/// Batches are scattered packet by packet to ports below this one.
 const WAYS: usize = 16;
 
-/// Ports from here on are none, but reasons to drop.
+/// Port numbers from here on are reasons to drop.
 const DROPPED_FOR: u16 = 0xff00;
 
-/// Why packets for a port that leads nowhere are dropped.
+/// Why packets for an unconnected port are dropped.
 fn reason_to_drop(port: u16) -> Reason {
     let reason = port.checked_sub(DROPPED_FOR).and_then(|at| Reason::ALL.get(usize::from(at)));
     reason.copied().unwrap_or(Reason::Unconnected)
 }
 
-/// What a [`Context`] is made of.
+/// The parts of a [`Context`].
 pub(crate) struct Parts {
     pub(crate) thread: usize,
     pub(crate) router: Arc<Router>,

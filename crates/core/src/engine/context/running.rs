@@ -14,8 +14,8 @@ use crate::memory::Batch;
 use crate::stats::{COUNTED, NodeStats};
 use crate::time::Timestamp;
 
-/// A task that is to be handed over when all that this thread had handed over to others before is out of its
-/// rings: what the task hands over on its new thread would overtake it.
+/// A task waiting to be handed over. It must wait until all packets that this thread put into its rings to
+/// others before are out; otherwise packets from the task's new thread would overtake them.
 pub(super) struct Leaving {
     task: Task,
     to: usize,
@@ -35,7 +35,8 @@ impl Leaving {
 
 /// One round of the thread's loop, in parts.
 impl Context {
-    /// Runs each scheduled task once, and what it sent. Returns whether one did anything.
+    /// Runs each scheduled task once, and the elements downstream of what it sent. Returns whether one did
+    /// any work.
     pub(in crate::engine) fn run_tasks(&mut self) -> bool {
         let mut worked = false;
         self.begin_round();
@@ -59,7 +60,7 @@ impl Context {
         worked
     }
 
-    /// Looks at the time. What was between the last round's elements and this moment is no element's.
+    /// Reads the time. The time between the last round's elements and this moment belongs to no element.
     #[inline]
     fn begin_round(&mut self) {
         self.seat.begin_round();
@@ -76,13 +77,13 @@ impl Context {
         self.set_now(now);
     }
 
-    /// Sets the time, which does not go back: the clock and the counter may be a little apart.
+    /// Sets the time. It does not go back, although the clock and the counter may differ slightly.
     #[inline]
     pub(super) fn set_now(&mut self, now: Timestamp) {
         self.moment.now = self.moment.now.max(now);
     }
 
-    /// Makes the state of elements anew, in memory near the running thread. Only before the first round.
+    /// Creates the elements' state again, in memory near the running thread. Only before the first round.
     pub(in crate::engine) fn renew_nodes(&mut self) {
         for (id, node) in self.nodes.iter_mut().enumerate().filter(|(_, node)| node.is_some()) {
             *node = self.router.instance_of(id);
@@ -92,12 +93,12 @@ impl Context {
         }
     }
 
-    /// A device ended the thread's sleep.
+    /// Records that a device ended the thread's sleep.
     pub(in crate::engine) fn woken_by_device(&mut self) {
         self.woken = Some(self.router.clock().now());
     }
 
-    /// Counts how long the first packet since the sleep has been here, if its device said when it came.
+    /// Counts how long ago the first packet since the sleep arrived, if its device recorded that.
     #[cold]
     pub(super) fn note_arrival(&mut self, batch: &Batch) {
         let (Some(woken), Some(packet)) = (self.woken.take(), batch.first()) else { return };
@@ -108,7 +109,8 @@ impl Context {
         }
     }
 
-    /// Hands tasks over that other threads shall run, and takes those that come. Returns whether one left.
+    /// Hands over tasks that are moving to other threads, and accepts arriving ones. Returns whether one
+    /// left.
     #[cold]
     fn move_tasks(&mut self) -> bool {
         for order in self.waker.take_moves() {
@@ -128,7 +130,7 @@ impl Context {
         self.leaving.len() < before
     }
 
-    /// Takes a task off the thread, to be handed over to another one.
+    /// Takes a task off the thread, to hand it over to another one.
     fn part_with(&mut self, task: Task, to: usize) {
         if let Some(leaving) = self.leaving.iter_mut().find(|leaving| leaving.task.is(&task)) {
             leaving.to = to;
@@ -142,7 +144,7 @@ impl Context {
         }
     }
 
-    /// For each element what this thread has handed over to others by it.
+    /// For each element, the packets that this thread has handed over to others through it.
     fn handed_over(&self) -> Vec<Vec<(u64, u64)>> {
         let rings_of = |node: &Option<Box<dyn Node>>| {
             let mut rings = Vec::new();
@@ -154,7 +156,7 @@ impl Context {
         self.nodes.iter().map(rings_of).collect()
     }
 
-    /// No element runs for a while: the thread sleeps, or another context's turn has come.
+    /// No element runs for a while: the thread sleeps, or it is another context's turn.
     pub(in crate::engine) fn leave_round(&mut self) {
         self.seat.leave();
     }
@@ -164,7 +166,8 @@ impl Context {
         !self.leaving.is_empty()
     }
 
-    /// Runs the timers that have expired, and what they sent. Returns whether there were any.
+    /// Runs the timers that have expired, and the elements downstream of what they sent. Returns whether
+    /// there were any.
     pub(in crate::engine) fn run_timers(&mut self) -> bool {
         let mut ran = false;
         // Timers that expire while these run wait for the next round: tasks have their turn.
@@ -178,7 +181,7 @@ impl Context {
         ran
     }
 
-    /// Asks the element that drives the router whether to go on.
+    /// Asks the element that drives the router whether to continue.
     pub(in crate::engine) fn stop_requested(&mut self, driver: usize) -> bool {
         self.seat.begin_round();
         self.charge();
@@ -187,8 +190,8 @@ impl Context {
         go_on
     }
 
-    /// Has each element go on to finish what it has under way, and runs what it sent. Returns whether one had
-    /// anything left.
+    /// Makes each element finish its packets in flight, and runs the elements downstream of what it sent.
+    /// Returns whether one has any left.
     pub(in crate::engine) fn drain(&mut self, until: Instant) -> bool {
         self.begin_round();
         self.drains_until = Some(until);
@@ -217,7 +220,7 @@ impl Context {
         self.timers.inbox()
     }
 
-    /// Drops what still waits when the router has stopped.
+    /// Drops the packets that still wait after the router has stopped.
     pub(in crate::engine) fn drop_waiting(&mut self) {
         self.share_cycles_out();
         while let Some((frame, mut batch)) = self.waiting.next() {
@@ -259,9 +262,9 @@ impl Context {
         runs > 0
     }
 
-    /// Whether a thread that waits in the middle of its work, for room in a device for example, is to give up: the router
-    /// [stops](crate::Router::is_stopping). While elements [finish](crate::Element::drain) what they have under way it may go
-    /// on to wait, until that has taken too long.
+    /// Whether a thread that waits in the middle of its work, for example for room in a device, must give up:
+    /// the router [stops](crate::Router::is_stopping). While elements [finish](crate::Element::drain) their
+    /// packets in flight, it may continue to wait until the time limit.
     pub fn gives_up(&self) -> bool {
         match self.drains_until {
             Some(_) => self.is_to_end(),
@@ -269,7 +272,7 @@ impl Context {
         }
     }
 
-    /// Whether packets are to stop where they are.
+    /// Whether packets must stop where they are.
     fn is_to_end(&self) -> bool {
         let in_time = self.drains_until.is_some_and(|until| Instant::now() < until);
         self.router.is_halted() && !(in_time && self.router.drains())
@@ -299,8 +302,8 @@ impl Context {
         self.leave(before);
     }
 
-    /// Takes a batch through the steps from the one that is entered at `frame`; false if there is none, or the
-    /// elements are to run one by one.
+    /// Runs a batch through the steps, starting with the one that is entered at `frame`. Returns false if
+    /// there is none, or the elements must run one by one.
     #[inline]
     fn run_program(&mut self, frame: usize, batch: &mut Batch) -> bool {
         let Some(mut program) = self.program.take() else { return false };
@@ -319,13 +322,13 @@ impl Context {
         entry.is_some()
     }
 
-    /// Whether the cycles of this round are counted.
+    /// Whether the cycles of this round are measured.
     #[inline]
     pub(in crate::engine) fn counts_cycles(&self) -> bool {
         COUNTED && self.rounds.weight() != 0
     }
 
-    /// Shares the cycles of the program out among its elements, for who reads them.
+    /// Divides the cycles of the program among its elements, for readers of the counts.
     pub(in crate::engine) fn share_cycles_out(&mut self) {
         if let Some(mut program) = self.program.take() {
             program.share_all_out(self);
@@ -333,8 +336,8 @@ impl Context {
         }
     }
 
-    /// Runs `f` as `element`, to which what it sends and drops is counted, and by whose outputs it sends; its
-    /// cycles are not counted there.
+    /// Runs `f` as `element`: packets that it sends and drops are counted there, and it sends to that
+    /// element's outputs. Its cycles are not counted there.
     #[inline]
     pub fn run_as<R>(&mut self, element: usize, f: impl FnOnce(&mut Self) -> R) -> R {
         let before = self.enter(element, 0);
@@ -343,8 +346,8 @@ impl Context {
         result
     }
 
-    /// [`run_as`](Self::run_as) for a step of the program, which is at work on what the thread keeps for `element`: who
-    /// pulls from it meanwhile, around a loop, finds that it runs.
+    /// [`run_as`](Self::run_as) for a step of the program, which is using the thread's state for `element`. A
+    /// pull from the element meanwhile, around a loop, finds it running.
     #[inline]
     pub(in crate::engine) fn run_step<R>(
         &mut self,
@@ -357,7 +360,7 @@ impl Context {
         result
     }
 
-    /// Whether packets wait at one of the frames that are given as words of bits.
+    /// Whether packets wait at one of the frames, given as words of bits.
     #[inline]
     pub(in crate::engine) fn is_pending(&self, frames: &[(usize, u64)]) -> bool {
         self.waiting.any_pending(frames)
@@ -373,7 +376,7 @@ impl Context {
     }
 
     /// Makes `element` the running one; returns the one before. Cycles since the last
-    /// [`charge`](Self::charge) go to `element`.
+    /// [`charge`](Self::charge) count for `element`.
     #[inline]
     pub(super) fn enter(&mut self, element: usize, index: usize) -> Running {
         let first = self.wiring.first_output[element] as usize;
@@ -388,7 +391,7 @@ impl Context {
         self.running = before;
     }
 
-    /// Adds the cycles since the last change of element to the one that runs, in rounds that are counted.
+    /// Adds the cycles since the last change of element to the running one, in rounds that are measured.
     #[inline]
     pub(super) fn charge(&mut self) {
         if !self.counts_cycles() {

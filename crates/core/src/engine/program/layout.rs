@@ -1,4 +1,4 @@
-//! Which elements are steps of a program, and which follows which.
+//! Which elements are steps of a program, and how they are connected.
 
 use std::ptr;
 
@@ -7,12 +7,12 @@ use super::tile::Mask;
 use super::{Entry, Op};
 use crate::engine::dispatch::NOWHERE;
 
-/// The steps of a program, before a thread has it.
+/// The steps of a program, before it is assigned to a thread.
 #[derive(Debug, Default)]
 pub(crate) struct Layout {
     /// Upstream ones first.
     pub(super) steps: Vec<PlannedStep>,
-    /// The frames to which packets leave.
+    /// The frames by which packets leave.
     pub(super) outs: Vec<u32>,
 }
 
@@ -22,33 +22,33 @@ pub(super) struct PlannedStep {
     pub(super) steps: Steps,
     /// The frame of its input 0.
     pub(super) frame: u32,
-    /// What follows at each output; of an element without outputs, that nothing does.
+    /// The target of each output; an element without outputs has the target "nowhere".
     pub(super) targets: Vec<Target>,
 }
 
 impl PlannedStep {
-    /// By how many of its first outputs an element that chooses sends within the loop over packets: each costs the step
-    /// a look, with packets or without, and a packet for one that is not connected is another matter.
+    /// How many of its first outputs an element that chooses can use within the loop over packets. Each costs
+    /// the step a check, with packets or without; packets for an unconnected output are handled elsewhere.
     fn fast_choices(&self) -> usize {
         let connected = self.targets.iter().take_while(|&&target| target != Target::Nowhere);
         connected.count().min(Mask::BITS as usize)
     }
 }
 
-/// What follows at an output.
+/// The target of an output.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Target {
     /// Another step.
     Step(usize),
-    /// A frame outside of the program, by its number among the ways out.
+    /// A frame outside of the program, by its number among the exits.
     Out(usize),
     /// Nothing.
     Nowhere,
 }
 
 impl Layout {
-    /// A layout of elements that are steps, in ascending order of their frames: each with its frame, and the frame that
-    /// each of its outputs leads to, if any.
+    /// A layout of elements that are steps, in ascending order of their frames: each with its frame, and the
+    /// frames that its outputs lead to, if any.
     pub(crate) fn new(elements: Vec<(usize, Steps, u32, Vec<Option<u32>>)>) -> Self {
         let frames: Vec<u32> = elements.iter().map(|element| element.2).collect();
         let sections = sections(&frames, &elements);
@@ -75,7 +75,7 @@ impl Layout {
         Self { steps, outs }
     }
 
-    /// The steps as they are before they are linked; then those for the ways out.
+    /// The steps before they are linked; then those for the exits.
     pub(super) fn ops(&self) -> impl Iterator<Item = Op> {
         let blank = |step| Op {
             waiting: 0,
@@ -104,7 +104,7 @@ impl Layout {
         steps.chain(self.outs.iter().map(move |_| blank(step::leave)))
     }
 
-    /// The step that follows at each output of each step.
+    /// The next step for each output of each step.
     pub(super) fn targets(&self) -> impl Iterator<Item = u32> {
         self.steps.iter().flat_map(|step| &step.targets).map(|&target| self.op_of(target))
     }
@@ -117,7 +117,7 @@ impl Layout {
         }
     }
 
-    /// What belongs to each entry: where a packet can get from there.
+    /// For each entry, what a packet can reach from there.
     pub(super) fn entries(&self) -> impl Iterator<Item = Reached<'_>> {
         (0..self.steps.len()).map(|first| {
             let mut seen = vec![false; self.steps.len()];
@@ -138,11 +138,11 @@ impl Layout {
     }
 }
 
-/// The most steps in a row: an entry lists all that can be reached from it.
+/// The maximum number of steps in a row: an entry lists everything that can be reached from it.
 const LONGEST: usize = 256;
 
-/// For each step, in which part of the program it is: a packet passes at most [`LONGEST`] steps of one part, and leaves
-/// the program between two.
+/// For each step, the part of the program that it belongs to. A packet passes at most [`LONGEST`] steps of
+/// one part, and leaves the program between two parts.
 fn sections(frames: &[u32], elements: &[(usize, Steps, u32, Vec<Option<u32>>)]) -> Vec<usize> {
     // How many steps are in front of each, on the longest way.
     let mut depths = vec![0; frames.len()];
@@ -156,7 +156,7 @@ fn sections(frames: &[u32], elements: &[(usize, Steps, u32, Vec<Option<u32>>)]) 
     depths.into_iter().map(|depth: usize| depth / LONGEST).collect()
 }
 
-/// The steps that a packet can reach that enters at one of them.
+/// The steps that a packet can reach after it entered at one of them.
 pub(super) struct Reached<'a> {
     layout: &'a Layout,
     first: usize,

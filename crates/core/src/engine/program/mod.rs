@@ -1,24 +1,26 @@
-//! The part of the graph that treats packets one by one, as one thread runs it.
+//! The part of the graph that processes packets one by one, as one thread runs it.
 //!
-//! Each element that is [`PerPacket`](crate::PerPacket) is a *step*: the loop that the compiler makes of its class, a
-//! pointer to the element and one to the thread's [`Local`](crate::Element::Local), and the steps that follow at its
-//! outputs. The packets of a batch take seats in a [`Tile`](tile), where their place, length and headers stay at hand
-//! ([`View`](crate::View)) while they go from step to step. A step runs once a tile, on the packets that have come to
-//! it, and says for each by which output it goes on. So no packet is moved and nothing is called for a packet, the
-//! processor works on several packets of a step at a time, and what a configuration costs is the sum of what its
-//! elements do, whichever they are and however they are connected: nothing is listed, and nothing is compiled at run
-//! time.
+//! Each element that is [`PerPacket`](crate::PerPacket) is a *step*. A step consists of the loop that the
+//! compiler generates for its class, a pointer to the element and one to the thread's
+//! [`Local`](crate::Element::Local), and the steps that follow at its outputs. The packets of a batch take
+//! seats in a [`Tile`](tile), where their address, length and headers stay at hand ([`View`](crate::View))
+//! while they go from step to step. A step runs once per tile, on the packets that have arrived at it, and
+//! decides for each by which output it continues. So no packet is moved, no function is called per packet,
+//! and the processor works on several packets of a step at a time. A configuration costs the sum of its
+//! elements, in any combination: no combinations are listed in advance, and nothing is compiled at run time.
 //!
-//! - **Branches and joins**: at each step wait those packets of the tile whose bits are set in a mask. A branch divides
-//!   a mask, a join unites two, and whoever goes through a mask finds packets in the order in which they came. Steps run
-//!   upstream ones first, so all that come to a step are there when it runs.
-//! - **What is rare** - a packet to be dropped, an ICMP error, a fragment - is settled by the element's
-//!   [`aside`](crate::PerPacket::aside), with the engine, before the packets behind it are treated. A packet that goes
-//!   on takes its seat again.
-//! - **Nobody is overtaken.** What an element sends aside by an output comes behind what has gone by that output. If it
-//!   sends several packets to a step further on, the rest of the batch waits, outside of the program, and follows them.
-//!   While packets wait inside a program, elements run one by one.
-//! - **Cycles** of the program are shared out among its elements as one batch in [`SAMPLE`] has cost, which goes
+//! - **Branches and joins**: a mask at each step has a bit for each packet of the tile that waits there. A
+//!   branch divides a mask, and a join unites two. A walk through a mask finds packets in the order in which
+//!   they arrived. Steps run upstream ones first, so all packets for a step are there when it runs.
+//! - **Rare work** - a packet to be dropped, an ICMP error, a fragment - is done by the element's
+//!   [`aside`](crate::PerPacket::aside), with the engine, before the packets behind it are processed. A
+//!   packet that continues takes its seat again.
+//! - **No packet is overtaken.** A packet that an element sends aside to an output comes after those that
+//!   have already gone to that output. If it sends several packets to a later step, the rest of the batch
+//!   waits, outside of the program, and follows them. While packets wait inside a program, elements run one
+//!   by one.
+//! - **Cycles** of the program are divided among its elements in proportion to one batch in [`SAMPLE`], which
+//!   goes through them one by one.
 //!   through them one by one.
 
 #![allow(unsafe_code, reason = "steps point to elements of the class whose code they run")]
@@ -46,22 +48,22 @@ use std::ops::Range;
 
 /// The steps of one thread.
 pub(crate) struct Program {
-    /// The steps, upstream ones first; then a step for each way out.
+    /// The steps, upstream ones first; then one step for each exit.
     ops: Vec<Op>,
-    /// How many of them are elements'.
+    /// How many of them are steps of elements.
     steps: usize,
     /// The step that follows at each output of each step, or [`NOWHERE`].
     targets: Vec<u32>,
-    /// Where packets leave the program.
+    /// The exits of the program.
     outs: Vec<Out>,
     tile: Box<Tile>,
-    /// A bit for each step at which packets wait.
+    /// One bit per step, set if packets wait there.
     pending: Vec<u64>,
-    /// The packets that the running step has sent by each of its outputs, which stand as in `targets`.
+    /// The packets that the running step has sent to each of its outputs, in the order of `targets`.
     sent: Vec<Mask>,
-    /// Whether the rest of the batch is to wait.
+    /// Whether the rest of the batch must wait.
     stopped: bool,
-    /// Packets that are to wait outside of the program, and the frames where.
+    /// Packets that must wait outside of the program, and the frames where they wait.
     held: Vec<(u32, Batch)>,
     /// The number of the batch, and the step where it entered.
     batch: u64,
@@ -69,30 +71,30 @@ pub(crate) struct Program {
     entries: Vec<Entry>,
     /// For each frame the step that is entered there, or [`NOWHERE`].
     entry_of: Vec<u32>,
-    /// For each element, the cycles that it got as a share.
+    /// For each element, its share of the cycles.
     shares: Vec<u64>,
 }
 
 /// One step.
 struct Op {
-    /// The packets that wait here, and how many they are.
+    /// The packets that wait here, and their number.
     waiting: Mask,
     count: u32,
     /// The step at output 0, or [`NOWHERE`].
     next: u32,
     step: Step,
     end: Option<End>,
-    /// Of the class whose code `step` and `end` are, once the step is linked.
+    /// An element of the class that `step` and `end` are compiled for, once the step is linked.
     element: *const (),
     local: *mut (),
     /// The element's number in the router.
     id: usize,
-    /// Where its outputs are among those of all steps.
+    /// The range of its outputs among those of all steps.
     outputs: Range<usize>,
-    /// How many of them the element may choose from, and how many of these the loop over packets knows.
+    /// How many of them the element may choose from, and how many of these the loop over packets handles.
     choices: usize,
     fast: usize,
-    /// The batch of which packets were here.
+    /// The last batch of which packets were here.
     batch: u64,
 }
 
@@ -106,30 +108,30 @@ impl Op {
 // and in its tile no packets are left between two batches.
 unsafe impl Send for Program {}
 
-/// What belongs to packets that enter at one step.
+/// Data for packets that enter at one step.
 struct Entry {
     frame: u32,
-    /// The inputs further on: words of the bits of pending frames, and the bits.
+    /// The inputs further on: indices of words of pending bits, and the bits.
     inside: Vec<(usize, u64)>,
-    /// Where packets may leave.
+    /// The exits that packets may reach.
     outs: Vec<usize>,
-    /// The steps further on that are to be called behind a batch.
+    /// The later steps to call at the end of a batch.
     ends: Vec<usize>,
-    /// The elements that are reached.
+    /// The elements that packets may reach.
     elements: Vec<usize>,
     turn: u32,
-    /// Cycles that are not yet shared out among the elements.
+    /// Cycles that are not yet divided among the elements.
     cycles: u64,
 }
 
-/// Every so often a batch goes through the elements one by one, to see what each of them costs.
+/// One batch in this many goes through the elements one by one, to find the cost of each of them.
 const SAMPLE: u32 = 1021;
 
-/// Every so many batches the cycles of an entry are shared out among its elements.
+/// After this many batches, the cycles of an entry are divided among its elements.
 const SHARE_OUT: u32 = 32;
 
 impl Program {
-    /// The program of a layout, on a thread with these nodes. `frames` is how many frames there are.
+    /// The program of a layout, on a thread with these nodes. `frames` is the number of frames.
     pub(crate) fn new(layout: &Layout, frames: usize, elements: usize) -> Self {
         let mut entry_of = vec![NOWHERE; frames];
         for (at, step) in layout.steps.iter().enumerate() {
@@ -171,7 +173,7 @@ impl Program {
         self.entry_of.get(frame).copied().filter(|&at| at != NOWHERE).map(|at| at as usize)
     }
 
-    /// Whether the next batch that enters at a step goes through the program; else through its elements one by
+    /// Whether the next batch that enters at a step goes through the program, or through its elements one by
     /// one.
     #[inline]
     pub(super) fn takes(&mut self, at: usize, cx: &Context) -> bool {
@@ -187,8 +189,8 @@ impl Program {
         !cx.is_pending(&self.entries[at].inside)
     }
 
-    /// Has the batch at hand, which enters at a step, go through the elements one by one: it enters at those further on
-    /// next.
+    /// Makes the current batch, which enters at a step, go through the elements one by one: it then enters at
+    /// the later ones.
     #[cold]
     fn sample(&mut self, at: usize, cx: &Context) {
         self.share_out(at, cx);
@@ -205,8 +207,8 @@ impl Program {
         }
     }
 
-    /// Takes a batch through the steps from the one numbered `at` on. What leaves the program waits then at the
-    /// inputs that follow.
+    /// Runs a batch through the steps, starting with number `at`. Packets that leave the program then wait at
+    /// the inputs that follow.
     #[inline]
     pub(super) fn run(&mut self, at: usize, cx: &mut Context, batch: &mut Batch) {
         self.batch = self.batch.wrapping_add(1);
@@ -236,7 +238,7 @@ impl Program {
         unsafe { self.ops.get_unchecked_mut(at) }
     }
 
-    /// Lets packets, so many, wait at a step.
+    /// Adds `count` packets to those that wait at a step.
     #[inline(always)]
     fn wait_at(&mut self, at: usize, packets: Mask, count: u32) {
         let op = self.op(at);
@@ -245,7 +247,8 @@ impl Program {
         self.pending[at / 64] |= 1 << (at % 64);
     }
 
-    /// Runs the steps at which packets wait, and those at which they wait then. Steps lead to later ones alone.
+    /// Runs the steps at which packets wait, including those that get packets meanwhile. Steps lead only to
+    /// later ones.
     #[inline]
     fn run_waiting(&mut self, cx: &mut Context) {
         for word in 0..self.pending.len() {
@@ -279,8 +282,7 @@ impl Program {
         }
     }
 
-    /// Ends the batch, of one packet, at the steps that it has come through, before the one numbered `at` does what
-    /// shows.
+    /// Ends the batch, of one packet, at the steps that it has passed, before step `at` has visible effects.
     #[cold]
     fn end_in_front_of(&mut self, at: usize, cx: &mut Context) {
         for index in 0..self.entries[self.entered].ends.len() {
@@ -293,7 +295,7 @@ impl Program {
         }
     }
 
-    /// Adds what a run has cost.
+    /// Adds the cost of a run.
     #[inline]
     pub(super) fn add_cycles(&mut self, at: usize, cycles: u64) {
         if let Some(entry) = self.entries.get_mut(at) {
@@ -301,13 +303,13 @@ impl Program {
         }
     }
 
-    /// Shares the cycles of all entries out among their elements, for who reads them.
+    /// Divides the cycles of all entries among their elements, for readers of the counts.
     pub(super) fn share_all_out(&mut self, cx: &Context) {
         (0..self.entries.len()).for_each(|at| self.share_out(at, cx));
     }
 
-    /// Shares the cycles of an entry's runs out among its elements, as the batches that went through them one by
-    /// one have cost.
+    /// Divides the cycles of an entry's runs among its elements, in proportion to the batches that went
+    /// through them one by one.
     fn share_out(&mut self, at: usize, cx: &Context) {
         let entry = &mut self.entries[at];
         let mut left = std::mem::take(&mut entry.cycles);
@@ -330,9 +332,9 @@ impl Program {
     }
 }
 
-/// What a step does beside its element's work.
+/// The work of a step around its element.
 impl Program {
-    /// The packets that have come to a step, and how many.
+    /// The packets that have arrived at a step, and their number.
     #[inline(always)]
     fn enter(&mut self, at: usize, cx: &Context) -> (Mask, u32) {
         let batch = self.batch;
@@ -347,7 +349,7 @@ impl Program {
         came
     }
 
-    /// Lets packets, so many, wait at the step that follows by output 0.
+    /// Adds packets to those that wait at the step after output 0.
     #[inline(always)]
     fn pass_on(&mut self, at: usize, packets: Mask, count: u32, cx: &mut Context) {
         let &mut Op { next, id, .. } = self.op(at);
@@ -358,14 +360,14 @@ impl Program {
         self.wait_at(next as usize, packets, count);
     }
 
-    /// Lets packets, if there are any, wait at the step that follows by output 0.
+    /// Adds packets, if there are any, to those that wait at the step after output 0.
     fn pass_on_some(&mut self, at: usize, packets: Mask, cx: &mut Context) {
         if packets != 0 {
             self.pass_on(at, packets, packets.count_ones(), cx);
         }
     }
 
-    /// Lets what a step has sent, by each of its outputs, wait at the steps that follow.
+    /// Moves the packets that a step has sent to each of its outputs to the next steps.
     #[inline]
     fn pass_on_sent(&mut self, at: usize, cx: &Context) {
         let mut sum = 0;
@@ -387,7 +389,7 @@ impl Program {
         cx.stats_of(id).sent.add(sum.into());
     }
 
-    /// Lets a packet go on by the way that its element has chosen, if that leads to a step.
+    /// Sends a packet the way that its element has chosen, if that leads to a step.
     fn send(&mut self, at: usize, way: Way, packet: Mask, cx: &Context) -> bool {
         let op = &self.ops[at];
         if way.port() >= op.choices {
@@ -402,8 +404,8 @@ impl Program {
         true
     }
 
-    /// Hands over what a step has sent out of the program so far, so that what its element sends from now on comes
-    /// behind it.
+    /// Hands over what a step has sent out of the program so far, so that packets that its element sends from
+    /// now on come after them.
     fn hand_over_from(&mut self, at: usize, cx: &mut Context) {
         for output in self.ops[at].outputs.clone() {
             let target = self.targets[output] as usize;
@@ -416,14 +418,14 @@ impl Program {
         }
     }
 
-    /// Whether packets wait outside of the program for a step behind this one.
+    /// Whether packets wait outside of the program for a step after this one.
     fn is_awaited(&self, at: usize, cx: &Context) -> bool {
         cx.is_pending(&self.entries[at].inside)
     }
 
-    /// Gives a seat to the packet that waits outside of the program for a step behind this one, if it is the only one.
-    /// Where a step has held packets back, that one is of another branch, and the seat may be in front of those that it
-    /// follows: it waits.
+    /// Gives a seat to the packet that waits outside of the program for a step after this one, if it is the
+    /// only one. If a step has held packets back, that packet is from another branch, and its seat may be in
+    /// front of packets that it must follow: it waits.
     fn adopt(&mut self, at: usize, place: usize, cx: &mut Context) {
         if self.stopped {
             return;
@@ -435,8 +437,8 @@ impl Program {
         self.wait_at(step, 1 << place, 1);
     }
 
-    /// Lets packets that have come to a step wait there outside of the program, and the rest of the batch where it
-    /// entered.
+    /// Makes packets that have arrived at a step wait there, outside of the program, and the rest of the
+    /// batch where it entered.
     fn hold_back(&mut self, at: usize, packets: Mask, cx: &mut Context) {
         self.stopped = true;
         if packets != 0 {

@@ -1,10 +1,10 @@
-//! Where packets leave a program.
+//! The exits of a program.
 
 use super::tile::{Mask, Tile, places};
 use crate::engine::Context;
 use crate::memory::Batch;
 
-/// The batch that goes to one input outside of the program.
+/// The batch for one input outside of the program.
 pub(super) struct Out {
     frame: u32,
     batch: Batch,
@@ -18,7 +18,7 @@ impl Out {
     /// Takes packets out of a tile.
     ///
     /// # Safety
-    /// They are there, and each is taken once.
+    /// They are in the tile, and each is taken once.
     #[inline]
     pub(super) unsafe fn take(&mut self, tile: &mut Tile, mask: Mask, cx: &mut Context) {
         if self.batch.room() < Tile::CAPACITY {
@@ -33,7 +33,7 @@ impl Out {
         }
     }
 
-    /// Lets the packets wait at the input that they go to.
+    /// Passes the packets to the input that they are for, where they wait.
     #[inline]
     pub(super) fn hand_over(&mut self, cx: &mut Context) {
         if !self.batch.is_empty() {

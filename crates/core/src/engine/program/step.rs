@@ -1,4 +1,4 @@
-//! The code of a step: what the compiler makes of each class.
+//! The code of a step, which the compiler generates for each class.
 
 use std::fmt;
 use std::sync::Arc;
@@ -10,22 +10,22 @@ use crate::element::{PerPacket, Way};
 use crate::engine::{Context, Moment};
 use crate::memory::{Batch, View};
 
-/// Treats the packets of the tile that wait at a step, and lets them wait at the steps that follow.
+/// Processes the packets of the tile that wait at a step, and passes them to the next steps.
 ///
 /// # Safety
-/// The step is linked with an element of the class that this is the code of.
+/// The step is linked with an element of the class that this code belongs to.
 pub(super) type Step = unsafe fn(&mut Program, usize, &mut Context);
 
-/// What a class does behind a batch.
+/// The work of a class at the end of a batch.
 ///
 /// # Safety
-/// As [`Step`].
+/// See [`Step`].
 pub(super) type End = unsafe fn(&mut Program, usize, &mut Context);
 
-/// Makes one thread's instance of an element, if it is of the class.
+/// Makes one thread's instance of an element, if it has this class.
 type Instantiate = fn(Arc<dyn AnyElement>) -> Option<Box<dyn Node>>;
 
-/// How a class treats packets one by one.
+/// How a class processes packets one by one.
 #[derive(Clone, Copy)]
 pub struct Steps {
     pub(super) step: Step,
@@ -36,7 +36,7 @@ pub struct Steps {
 }
 
 impl Steps {
-    /// That of class `E`.
+    /// For class `E`.
     pub(crate) const fn of<E: PerPacket>() -> Self {
         Self {
             step: step::<E>,
@@ -79,7 +79,7 @@ unsafe fn step<E: PerPacket>(program: &mut Program, at: usize, cx: &mut Context)
 /// Runs the loop over packets of a linked step.
 ///
 /// # Safety
-/// As [`Step`]; the packets are in their seats.
+/// See [`Step`]; the packets are in their seats.
 #[inline(always)]
 unsafe fn run<E: PerPacket>(
     program: &mut Program,
@@ -109,10 +109,10 @@ unsafe fn run<E: PerPacket>(
     }
 }
 
-/// The loop over packets: treats those of `todo`, in order, until one does not go on by itself. Returns that one and
-/// those behind it, and its way, or [`Way::UNREADY`]. If the element chooses among its outputs, those in front of it are
-/// in the masks of `sent`, one an output; else they go by output 0. If `READY`, all are for the short form, without a
-/// look at what that says.
+/// The loop over packets: processes those of `todo`, in order, until one does not go on by itself. Returns
+/// that one and those behind it, and its way, or [`Way::UNREADY`]. If the element chooses among its outputs,
+/// the packets before it are in the masks of `sent`, one per output; otherwise they go to output 0. With
+/// `READY`, all packets qualify for the short form, without a check.
 ///
 /// # Safety
 /// The packets are in their seats.
@@ -158,11 +158,11 @@ unsafe fn treat<E: PerPacket, const READY: bool>(
     (0, Way::ON)
 }
 
-/// Settles the first packet of `rest`, which goes another `way` than by itself, and treats those behind it. Returns those
-/// of them and of `on` that go by output 0, unless they were passed on already.
+/// Handles the first packet of `rest`, which goes another `way` than by itself, and processes those behind
+/// it. Returns those of them and of `on` that go to output 0, unless they were passed on already.
 ///
 /// # Safety
-/// As [`Step`]; the packets are in their seats.
+/// See [`Step`]; the packets are in their seats.
 #[cold]
 unsafe fn settle<E: PerPacket>(
     program: &mut Program,
@@ -193,18 +193,19 @@ unsafe fn settle<E: PerPacket>(
     on
 }
 
-/// What became of a packet that did not go on by itself.
+/// The result for a packet that did not go on by itself.
 enum Turned {
-    /// It is settled.
+    /// It has been handled.
     Through,
-    /// Packets wait outside of the program that must not be overtaken.
+    /// Packets that must not be overtaken wait outside of the program.
     Ahead,
 }
 
-/// Settles a packet. If it goes by output 0 after all, it is one of `on`; what is there before may be passed on.
+/// Handles a packet. If it goes to output 0 after all, it is added to `on`; packets already in there may be
+/// passed on.
 ///
 /// # Safety
-/// As [`Step`]; the packet is in its seat.
+/// See [`Step`]; the packet is in its seat.
 unsafe fn turn<E: PerPacket>(
     program: &mut Program,
     at: usize,
@@ -270,7 +271,7 @@ unsafe fn end<E: PerPacket>(program: &mut Program, at: usize, cx: &mut Context) 
     }
 }
 
-/// The code of a step by which packets leave the program.
+/// The code of a step for an exit of the program.
 pub(super) unsafe fn leave(program: &mut Program, at: usize, cx: &mut Context) {
     let op = &mut program.ops[at];
     let mask = std::mem::take(&mut op.waiting);
@@ -280,15 +281,15 @@ pub(super) unsafe fn leave(program: &mut Program, at: usize, cx: &mut Context) {
     unsafe { program.outs[out].take(&mut program.tile, mask, cx) };
 }
 
-/// In which direction packets pass an element.
+/// The direction in which packets pass an element.
 #[derive(Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Direction {
     Push,
     Pull,
 }
 
-/// Treats the packets of a batch where the element runs by itself. Pushed ones are sent on; pulled ones that go on
-/// by output 0 remain in the batch.
+/// Processes the packets of a batch where the element runs by itself. Pushed packets are sent on; pulled
+/// packets that go on to output 0 remain in the batch.
 pub(crate) fn treat_batch<E: PerPacket>(
     element: &E,
     local: &mut E::Local,

@@ -1,4 +1,4 @@
-//! Graphs that run as programs, beside the same graphs run element by element.
+//! Graphs that run as programs, compared with the same graphs run element by element.
 
 mod classes;
 
@@ -25,7 +25,7 @@ fn engine(text: &str, optimise: bool) -> Engine {
     initialize(router.unwrap(), 1).unwrap()
 }
 
-/// What is seen of a run: for each sink and trail the packets in order, and what the elements counted.
+/// The observable results of a run: for each sink and trail the packets in order, and the elements' counts.
 type Seen = (BTreeMap<(String, Vec<u8>), Vec<u32>>, BTreeMap<String, ElementStats>);
 
 fn run(text: &str, optimise: bool) -> Seen {

@@ -5,15 +5,15 @@ use std::ptr::NonNull;
 
 use crate::memory::{Batch, Descriptor, Packet, View};
 
-/// A set of packets of a tile: a bit for each seat.
+/// A set of packets of a tile: one bit per seat.
 pub(super) type Mask = u64;
 
-/// Up to [`Tile::CAPACITY`] packets, each in a seat of its own until it leaves the program. Seats are numbered in the
-/// order in which the packets came, and whoever looks through a [`Mask`] finds them in this order: so packets that have
-/// parted and meet again are in order without being sorted.
+/// Up to [`Tile::CAPACITY`] packets, each in its own seat until it leaves the program. Seats are numbered in
+/// the order in which the packets arrived, and a walk through a [`Mask`] finds them in this order. So packets
+/// that took different branches are in order at the join without sorting.
 pub(super) struct Tile {
     pub(super) seats: [MaybeUninit<Seat>; Tile::CAPACITY],
-    /// The packets for which the short forms of steps are ([`View::is_ready`]).
+    /// The packets that the short forms of steps may process ([`View::is_ready`]).
     pub(super) ready: Mask,
 }
 
@@ -27,14 +27,15 @@ pub(super) struct Seat {
 }
 
 impl Tile {
-    /// Most packets in a tile.
+    /// The maximum number of packets in a tile.
     pub(super) const CAPACITY: usize = Mask::BITS as usize;
 
     pub(super) fn new() -> Self {
         Self { seats: [const { MaybeUninit::uninit() }; Tile::CAPACITY], ready: 0 }
     }
 
-    /// Seats packets from the front of a batch, as many as there is room for. Returns who sits, and how many they are.
+    /// Seats packets from the front of a batch, as many as there is room for. Returns their mask and their
+    /// number.
     #[inline]
     pub(super) fn seat(&mut self, batch: &mut Batch) -> (Mask, u32) {
         let seated = batch.len().min(Tile::CAPACITY);
@@ -74,7 +75,7 @@ impl Tile {
     /// Takes a packet out of its seat.
     ///
     /// # Safety
-    /// There is one, which is taken once.
+    /// There is a packet in it, which is taken once.
     #[inline(always)]
     pub(super) unsafe fn take(&mut self, place: usize) -> Packet {
         // SAFETY: the caller's promise.
@@ -84,17 +85,17 @@ impl Tile {
     /// [`take`](Tile::take) of a packet that is ready.
     ///
     /// # Safety
-    /// It is, and as `take`.
+    /// The packet is ready, and the conditions of `take` hold.
     #[inline(always)]
     pub(super) unsafe fn take_ready(&mut self, place: usize) -> Packet {
         // SAFETY: the caller's promise.
         unsafe { self.seats[place % Tile::CAPACITY].assume_init().view(true) }.into_packet()
     }
 
-    /// The view of a packet, which is put back by [`set`](Tile::set).
+    /// The view of a packet, to be put back with [`set`](Tile::set).
     ///
     /// # Safety
-    /// As [`take`](Tile::take).
+    /// See [`take`](Tile::take).
     #[inline(always)]
     pub(super) unsafe fn view(&self, place: usize) -> View {
         let place = place % Tile::CAPACITY;
@@ -120,8 +121,8 @@ impl Seat {
         unsafe { View::from_words((self.slot, self.data, self.len, self.headers), ready) }
     }
 
-    /// Puts the view of a packet back that was `old` before. Of words that an element never changes, the compiler knows
-    /// that they are the same.
+    /// Puts back the view of a packet, which was `old` before. For words that an element never changes, the
+    /// compiler knows that they are the same.
     #[inline(always)]
     pub(super) fn set(&mut self, old: Seat, view: View) {
         let new = Self::from(view);

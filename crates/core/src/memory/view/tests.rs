@@ -1,14 +1,15 @@
-//! Views beside packets, over random sequences of operations.
+//! Views compared with packets, over random sequences of operations.
 //!
-//! What can be observed is the same, but for headers in buffers of more than 64 KiB: offsets are 16 bits, and count
-//! from a place that a packet moves whenever its data gets too far off, and a view when it becomes a packet again. So
-//! the one may know a header that is out of the other's reach; it is forgotten, never misplaced.
+//! The observable results are the same, except for headers in buffers of more than 64 KiB: offsets have 16
+//! bits, and count from a base that a packet moves whenever its data is too far away, and a view when it
+//! becomes a packet again. So one of them may know a header that is out of reach for the other; such a header
+//! is cleared, never misplaced.
 
 use proptest::prelude::*;
 
 use super::*;
 
-/// How much is tried; the interpreter is slow.
+/// The number of cases; Miri is slow.
 const CASES: u32 = if cfg!(miri) { 3 } else { 200 };
 const STEPS: usize = if cfg!(miri) { 16 } else { 60 };
 
@@ -35,7 +36,7 @@ enum Step {
     Time(i64),
     /// Through a function's arguments.
     Words,
-    /// Asks for room in front, as a step does.
+    /// Reserves headroom, as a step does.
     Reserve(usize),
     /// To a packet and back.
     Again,
@@ -88,9 +89,9 @@ fn step() -> impl Strategy<Value = Step> {
 struct Pair {
     packet: Packet,
     view: View,
-    /// Who looks at the same bytes.
+    /// Packets that share the same bytes.
     others: Vec<(Packet, Packet)>,
-    /// Bytes right in front of the data that are the same in both; those farther off are stale.
+    /// Bytes directly in front of the data that are the same in both; those further away are undefined.
     front: usize,
 }
 
@@ -113,7 +114,7 @@ impl Pair {
         self.packet.slot().buf_len() == LARGE || self.view.slot.buf_len() == LARGE
     }
 
-    /// Does with the view what a function that hands it on does.
+    /// Does with the view what a function that passes it on does.
     fn change_view(&mut self, f: impl FnOnce(View) -> View) {
         // SAFETY: the words are used once, for what is put in the view's place.
         let view = unsafe { std::ptr::read(&self.view) };

@@ -1,12 +1,12 @@
-//! Which threads receive from which device: the cores of a NUMA node are divided among the devices
-//! of that node (Barbette et al., ANCS'15, section 5.6).
+//! Which threads receive from which device: the cores of a NUMA node are divided among the devices of that
+//! node (Barbette et al., ANCS'15, section 5.6).
 
 use std::ops::Range;
 
 use super::Seat;
 use crate::element::Receiving;
 
-/// An element that wants to receive, and what the configuration says of its thread.
+/// An element that requests to receive, and what the configuration specifies about its thread.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Applicant<'a> {
     pub(super) wish: &'a Receiving,
@@ -16,7 +16,7 @@ pub(super) struct Applicant<'a> {
     pub(super) pin: Option<usize>,
 }
 
-/// What an element gets.
+/// The result for an element.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub(super) struct Grant {
     /// The threads that receive; at least one.
@@ -27,14 +27,14 @@ pub(super) struct Grant {
 }
 
 impl Applicant<'_> {
-    /// How many queues there are to receive from, as far as that is known.
+    /// The number of queues to receive from, if it is known.
     fn available(&self) -> Option<usize> {
         let left = self.wish.has_queues.map(|has| has.saturating_sub(self.wish.first_queue));
         self.wish.queues.or(left)
     }
 
-    /// The most threads that it can use: as many as queues, for threads that share a queue mix
-    /// the order of its packets, unless more are asked for. None for any number.
+    /// The maximum number of threads that it can use: by default as many as queues, because threads that
+    /// share a queue reorder its packets. `None` for any number.
     pub(super) fn most(&self) -> Option<usize> {
         match self.pin {
             Some(_) => Some(1),
@@ -42,7 +42,7 @@ impl Applicant<'_> {
         }
     }
 
-    /// Whether the configuration says which threads, or how many.
+    /// Whether the configuration specifies which threads, or how many.
     fn is_fixed(&self) -> bool {
         self.pin.is_some() || self.wish.max_threads.is_some() || self.wish.thread_offset.is_some()
     }
@@ -73,8 +73,8 @@ impl Applicant<'_> {
     }
 }
 
-/// Divides the threads in `seats` among the applicants. Threads that the configuration gives to
-/// other elements (`taken`, one bit each) receive only where no others do.
+/// Divides the threads in `seats` among the applicants. Threads that the configuration assigns to other
+/// elements (`taken`, one bit each) receive only if no others are left.
 pub(super) fn assign(applicants: &[Applicant<'_>], seats: &[Seat], taken: u64) -> Vec<Grant> {
     let all: Vec<usize> = (0..seats.len()).collect();
     let free = all.iter().copied().filter(|thread| taken >> thread & 1 == 0).collect();
@@ -98,17 +98,17 @@ pub(super) fn assign(applicants: &[Applicant<'_>], seats: &[Seat], taken: u64) -
     grants
 }
 
-/// The first list, or where it is empty the second.
+/// The first list, or if it is empty the second.
 fn if_any(list: Vec<usize>, otherwise: &[usize]) -> Vec<usize> {
     if list.is_empty() { otherwise.to_vec() } else { list }
 }
 
-/// The node that an applicant's threads are to be on; none for any.
+/// The node for an applicant's threads; `None` for any.
 fn place_of(applicant: &Applicant<'_>) -> Option<usize> {
     applicant.node.filter(|_| !applicant.wish.any_node)
 }
 
-/// The nodes in order, and last what is on none.
+/// The nodes in order, and last the devices on no node.
 fn nodes_of(applicants: &[Applicant<'_>]) -> Vec<Option<usize>> {
     let mut nodes: Vec<Option<usize>> = applicants.iter().map(place_of).collect();
     nodes.sort_unstable_by_key(|node| (node.is_none(), *node));
@@ -119,11 +119,11 @@ fn nodes_of(applicants: &[Applicant<'_>]) -> Vec<Option<usize>> {
 /// The threads for the devices of one node.
 struct Group {
     threads: Vec<usize>,
-    /// The node, if it is worth telling.
+    /// The node, if it is worth reporting.
     node: Option<usize>,
     /// The threads are on another one.
     far: bool,
-    /// How many threads there are in all.
+    /// The number of all threads.
     all: usize,
 }
 
@@ -142,7 +142,7 @@ impl Group {
         self.share(applicants, &open, &left, grants);
     }
 
-    /// What the configuration says, of one of so many receivers.
+    /// What the configuration specifies for one of this many receivers.
     fn fixed(&self, applicant: &Applicant<'_>, receivers: usize, next: &mut usize) -> Grant {
         if let Some(thread) = applicant.pin {
             let why = "set by StaticThreadSched".to_owned();
@@ -169,8 +169,8 @@ impl Group {
         applicant.grant(turn.copied().collect(), why + &self.distance())
     }
 
-    /// Divides `threads` among those that leave it to the plan, evenly, but none more than it can
-    /// use.
+    /// Divides `threads` evenly among those that leave the choice to the plan, but gives none more than it
+    /// can use.
     fn share(
         &self,
         applicants: &[Applicant<'_>],

@@ -1,20 +1,20 @@
-//! Which thread runs what, where, and on whose packets: seats of threads, homes of tasks and timers,
-//! device queues, and the thread vector of each element.
+//! Which thread runs what, where, and on which packets: seats of threads, homes of tasks and timers, device
+//! queues, and the thread vector of each element.
 //!
-//! The thread vector is FastClick's (Barbette et al., ANCS'15, section 5.4): the set of threads
-//! whose packets can reach an element. A traversal starts at each task and timer with its home
-//! thread, follows push connections downstream and pull connections upstream, and so stops at
-//! queues of its own accord: nothing pushes through a pull output. Elements that carry packets over
-//! to another thread (Pipeliner) end it, too: their task goes on from there. An element that sends
-//! by the thread (CPUSwitch) lets each thread out by its own output only.
+//! The thread vector is FastClick's (Barbette et al., ANCS'15, section 5.4): the set of threads whose packets
+//! can reach an element. A traversal starts at each task and timer with its home thread, and follows push
+//! connections downstream and pull connections upstream. So it stops at queues by itself: nothing pushes
+//! through a pull output. It also ends at elements that carry packets to another thread (Pipeliner), whose
+//! task continues from there. From an element that sends by thread (CPUSwitch), each thread continues only at
+//! its own output.
 //!
-//! Planning goes in steps, each from what the ones before settled:
+//! Planning has steps, each based on the results of those before:
 //!
 //! 1. [`seats`]: how many threads each NUMA node gets, and which cores;
-//! 2. [`assign`]: which threads receive from which device, by how many queues;
-//! 3. homes of the tasks that stay where they are put, and of timers;
-//! 4. homes of the tasks that carry packets over, away from where these come from;
-//! 5. thread vectors, tasks wherever an element is reached, transmit queues, and the threads that may
+//! 2. [`assign`]: which threads receive from which device, on how many queues;
+//! 3. homes of the tasks that stay in place, and of timers;
+//! 4. homes of the tasks that carry packets to other threads, away from where these come from;
+//! 5. thread vectors, tasks on each thread that reaches an element, transmit queues, and the threads that may
 //!    count references plainly;
 //! 6. [`passages`]: which elements packets pass in one go.
 
@@ -41,11 +41,11 @@ pub use seats::Seat;
 /// The threads of a router.
 #[derive(Clone, Debug, Default)]
 pub struct Plan {
-    /// How many threads there are.
+    /// The number of threads.
     pub threads: usize,
     /// Where each thread runs.
     pub seats: Vec<Seat>,
-    /// How many NUMA nodes the machine has.
+    /// The number of NUMA nodes of the machine.
     pub nodes: usize,
     /// For each element the threads that can reach it, one bit each.
     pub reach: Vec<u64>,
@@ -57,14 +57,14 @@ pub struct Plan {
     pub receivers: Vec<PlannedReceiver>,
     /// Which elements transmit to devices.
     pub transmitters: Vec<PlannedTransmitter>,
-    /// The threads whose packets do not get to other threads, one bit each: they count references
-    /// to shared packets without atomic instructions.
+    /// The threads whose packets do not reach other threads, one bit each: they change reference counts of
+    /// shared packets without atomic instructions.
     pub plain: u64,
-    /// Groups of elements that packets pass one by one, from step to step.
+    /// Groups of elements that process packets one by one, from step to step.
     pub passages: Vec<Vec<usize>>,
-    /// Whether they do.
+    /// Whether the groups are used.
     pub(super) optimised: bool,
-    /// What in the configuration the plan could not follow, in sentences.
+    /// Parts of the configuration that the plan could not follow, as sentences.
     pub notes: Vec<String>,
     ways: Ways,
 }
@@ -82,7 +82,7 @@ pub struct PlannedTask {
     pub thread: usize,
     /// Why it runs there.
     pub why: Cow<'static, str>,
-    /// False of a task that would pull from an input to which packets are pushed.
+    /// False for a task that would pull from an input to which packets are pushed.
     pub runs: bool,
 }
 
@@ -95,11 +95,11 @@ pub struct PlannedReceiver {
     pub device: String,
     /// The NUMA node of the device, if it is known to be on one.
     pub node: Option<usize>,
-    /// The queues that are to be opened.
+    /// The queues to open.
     pub queues: Range<usize>,
     /// The threads that receive.
     pub threads: Vec<usize>,
-    /// Why these.
+    /// The reason for this choice.
     pub why: String,
 }
 
@@ -112,7 +112,7 @@ pub struct PlannedTransmitter {
     pub device: String,
     /// The NUMA node of the device, if it is known to be on one.
     pub node: Option<usize>,
-    /// The queues that are to be opened.
+    /// The queues to open.
     pub queues: Range<usize>,
     /// The threads that transmit.
     pub threads: Vec<usize>,
@@ -125,7 +125,7 @@ impl PlannedTransmitter {
     }
 }
 
-/// What the planner looks at.
+/// The planner's input: the graph.
 pub(super) struct Graph<'a> {
     pub(super) names: &'a [String],
     pub(super) classes: &'a [&'static ClassInfo],
@@ -134,7 +134,7 @@ pub(super) struct Graph<'a> {
     pub(super) connections: &'a [Link],
 }
 
-/// What the planner plans for.
+/// The planner's input: the machine and the options.
 pub(super) struct Means<'a> {
     pub(super) threads: usize,
     pub(super) pinning: Pinning,
@@ -173,7 +173,7 @@ impl Plan {
         plan
     }
 
-    /// The tasks that ever run.
+    /// The tasks that may run.
     pub fn running(&self) -> impl Iterator<Item = &PlannedTask> {
         self.tasks.iter().filter(|task| task.runs)
     }
@@ -184,18 +184,18 @@ impl Plan {
         (0..self.threads).filter(move |thread| reach >> thread & 1 == 1)
     }
 
-    /// Whether a thread counts references to shared packets without atomic instructions.
+    /// Whether a thread changes reference counts of shared packets without atomic instructions.
     pub fn counts_plainly(&self, thread: usize) -> bool {
         self.plain.checked_shr(thread as u32).unwrap_or(0) & 1 == 1
     }
 
-    /// Elements among those that a task of `element` reaches that `thread` does not reach.
+    /// Of the elements that a task of `element` reaches, one that `thread` does not reach.
     pub(super) fn out_of_reach(&self, element: usize, thread: usize) -> Option<usize> {
         let reached = self.ways.from(element, thread);
         reached.into_iter().find(|&id| self.reach.get(id).is_none_or(|r| r >> thread & 1 == 0))
     }
 
-    /// Numbers of threads in the configuration that there are not wrap around, and that is told.
+    /// Thread numbers in the configuration that do not exist wrap around; a note reports that.
     fn heed_pins(&mut self, draft: &Draft) {
         for (element, thread) in &draft.pins {
             if let Some(thread) = thread.filter(|&thread| thread >= self.threads) {
@@ -209,7 +209,7 @@ impl Plan {
         }
     }
 
-    /// The same of THREADOFFSET.
+    /// The same for THREADOFFSET.
     fn heed_offset(&mut self, element: &str, offset: Option<usize>) {
         if let Some(offset) = offset.filter(|&offset| offset >= self.threads) {
             self.notes.push(format!(
@@ -220,8 +220,8 @@ impl Plan {
         }
     }
 
-    /// Gives the threads their seats, divides them among those that receive from devices, and makes
-    /// these their tasks.
+    /// Gives the threads their seats, divides them among the elements that receive from devices, and creates
+    /// the tasks of these elements.
     fn seat(
         &mut self,
         graph: &Graph<'_>,
@@ -291,7 +291,7 @@ impl Plan {
         }
     }
 
-    /// The threads that the configuration gives to elements that do not receive, one bit each.
+    /// The threads that the configuration assigns to elements that do not receive, one bit each.
     fn taken(&self, graph: &Graph<'_>, draft: &Draft, receivers: &[DraftReceiver]) -> u64 {
         let receives = |element: usize| receivers.iter().any(|one| one.element == element);
         let others = draft.tasks.iter().map(|task| task.task.element());
@@ -331,7 +331,7 @@ impl Plan {
         });
     }
 
-    /// Finds homes for the tasks that carry packets over to another thread, upstream ones first.
+    /// Finds homes for the tasks that carry packets to another thread, upstream ones first.
     fn place_crossings(&mut self, graph: &Graph<'_>, draft: &mut Draft) {
         for team in std::mem::take(&mut draft.teams) {
             self.heed_offset(&graph.names[team.element], team.offset);
@@ -357,8 +357,8 @@ impl Plan {
         }
     }
 
-    /// The thread with least to do that is none of `feeders`, where there is one; on their node, if
-    /// possible.
+    /// The thread with the least work that is not one of `feeders`, if there is one; if possible on their
+    /// node.
     fn away_from(&self, feeders: u64) -> (usize, &'static str) {
         let node = self.seats.get(feeders.trailing_zeros() as usize).map(|seat| seat.node);
         let cost = |&thread: &usize| {
@@ -373,7 +373,7 @@ impl Plan {
         }
     }
 
-    /// Gives an element a task on each thread that shall work for it.
+    /// Gives an element a task on each thread that works for it.
     fn place_team(&mut self, draft: &mut Draft, team: &DraftTeam) {
         let first = team.offset.unwrap_or(0) % self.threads;
         let count = team.most.unwrap_or(self.threads).clamp(1, self.threads);
@@ -395,8 +395,8 @@ impl Plan {
         team.receiver.settle(tasks, 0..count);
     }
 
-    /// Gives the elements that ask for it a task on each thread that reaches them. The tasks go on from
-    /// where packets have come to on their own threads, so the thread vectors stay as they are.
+    /// Gives the elements that request it a task on each thread that reaches them. The tasks continue where
+    /// packets have arrived on their own threads, so the thread vectors do not change.
     fn place_attendances(&mut self, graph: &Graph<'_>, draft: &mut Draft) {
         for (element, receiver) in std::mem::take(&mut draft.attendances) {
             if pin_of(&graph.names[element], draft).is_some() {
@@ -424,7 +424,7 @@ impl Plan {
         }
     }
 
-    /// Puts the tasks into the order in which they were asked for.
+    /// Sorts the tasks in the order in which they were requested.
     fn sort_tasks(&mut self, draft: &Draft) {
         let asked = |planned: &PlannedTask| {
             let is = |d: &DraftTask| {
@@ -473,8 +473,8 @@ impl Plan {
         }
     }
 
-    /// Gives each device that packets are sent to a queue for each thread that sends, as far as it
-    /// has them. Where packets are pulled, one task sends.
+    /// Gives each transmitting device one queue for each thread that sends, as far as it has them. Where
+    /// packets are pulled, one task sends.
     fn place_transmitters(&mut self, graph: &Graph<'_>, draft: &Draft, topology: &Topology) {
         for (element, wish) in &draft.transmitters {
             let pulls = graph.inputs[*element].first() == Some(&PortKind::Pull);
@@ -496,8 +496,8 @@ impl Plan {
         }
     }
 
-    /// A thread keeps its packets unless it meets another thread where packets change threads: at a
-    /// queue, at an element that carries them over, at a device whose queues threads share.
+    /// A thread keeps its packets unless it meets another thread where packets change threads: at a queue, at
+    /// an element that carries them to another thread, at a device whose queues threads share.
     fn find_plain(&mut self, graph: &Graph<'_>) {
         let every = u64::MAX >> (u64::BITS as usize - self.threads);
         let passes_on = |id: usize| {
@@ -513,8 +513,8 @@ impl Plan {
     }
 }
 
-/// The thread that the configuration pins an element to: the last word about the element itself
-/// or a compound around it.
+/// The thread that the configuration pins an element to: the last entry for the element itself or a compound
+/// element around it.
 fn pin_of(name: &str, draft: &Draft) -> Option<usize> {
     let covers = |pin: &str| {
         name.strip_prefix(pin).is_some_and(|rest| rest.is_empty() || rest.starts_with('/'))

@@ -1,16 +1,16 @@
 //! The graph optimiser: which elements packets pass in one go.
 //!
-//! Click has its configurations optimised by tools that write new ones (Kohler, Morris and Chen,
-//! "Programming language optimizations for modular router configurations", ASPLOS 2002), PacketMill by a
-//! compiler (Farshin et al., ASPLOS 2021). Here each class that treats packets one by one is a step that hands
-//! a packet on to the next in registers ([`engine::program`](crate::engine)), so any neighbours go together. The
-//! graph stays as it is: names, handlers, counters, other ways in and out.
+//! Click has tools that optimise configurations by writing new ones (Kohler, Morris and Chen, "Programming
+//! language optimizations for modular router configurations", ASPLOS 2002); PacketMill uses a compiler
+//! (Farshin et al., ASPLOS 2021). Here each class that processes packets one by one is a step of a program
+//! ([`engine::program`](crate::engine)), so any neighbours go together. The graph does not change: names,
+//! handlers, counters, other inputs and outputs.
 
 use super::Graph;
 use crate::element::PortKind;
 
-/// Groups of elements that treat packets one by one and lead to each other, each group in the order of its numbers.
-/// Elements that lead to none of their kind, and from none, are in no group.
+/// Groups of elements that process packets one by one and lead to each other, each group in the order of its
+/// numbers. Elements that neither lead to a similar one nor follow one are in no group.
 pub(super) fn find(graph: &Graph<'_>) -> Vec<Vec<usize>> {
     let n = graph.names.len();
     let is_step = |id: usize| {

@@ -3,7 +3,7 @@
 use super::Graph;
 use crate::element::PortKind;
 
-/// The ways that work takes through a graph.
+/// The paths that work takes through a graph.
 #[derive(Clone, Debug, Default)]
 pub(super) struct Ways {
     elements: Vec<Element>,
@@ -14,9 +14,9 @@ struct Element {
     /// The elements that it pushes to, each with the output, and those that it pulls from.
     next: Vec<(Option<usize>, usize)>,
     outputs: usize,
-    /// Packets that come leave on other threads.
+    /// Packets that arrive leave on other threads.
     ends: bool,
-    /// Each thread leaves by one output.
+    /// Each thread uses only one output.
     by_thread: bool,
 }
 
@@ -42,7 +42,7 @@ impl Ways {
         Self { elements }
     }
 
-    /// The elements that the work of `thread` can reach from `start`, with that one.
+    /// The elements that the work of `thread` can reach from `start`, including `start`.
     pub(super) fn from(&self, start: usize, thread: usize) -> Vec<usize> {
         let mut todo = vec![start];
         let mut seen = vec![false; self.elements.len()];

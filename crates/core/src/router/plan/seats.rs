@@ -1,19 +1,19 @@
 //! Where each thread runs: its core and its NUMA node.
 //!
-//! Threads go to the nodes of the devices that they receive from. A thread that is not pinned still
-//! has a node: it may run on all cores of that node, and takes its packets from the node's arena.
+//! Threads are placed on the nodes of the devices that they receive from. A thread that is not pinned still
+//! has a node: it may run on all cores of that node, and allocates its packets from the node's arena.
 
 use crate::topology::Topology;
 
 /// Which cores threads are pinned to.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub(in crate::router) enum Pinning {
-    /// To none: the kernel moves them among the cores of their node.
+    /// To no core: the kernel moves them among the cores of their node.
     #[default]
     Free,
     /// To one core each, near the devices that they receive from.
     Planned,
-    /// To these, in order; when there are fewer than threads, over again.
+    /// To these, in order. If there are fewer cores than threads, they repeat.
     Cores(Vec<usize>),
 }
 
@@ -28,13 +28,13 @@ pub struct Seat {
     pub cores: Vec<usize>,
 }
 
-/// What devices on one node could use.
+/// What the devices on one node could use.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) struct Demand {
     pub(super) node: usize,
     /// How many elements receive there.
     pub(super) receivers: usize,
-    /// The most threads that they could use together; none for any number.
+    /// The maximum number of threads that they could use together; `None` for any number.
     pub(super) most: Option<usize>,
 }
 
@@ -70,8 +70,8 @@ pub(super) fn seats(
     counts.into_iter().flat_map(on_node).collect()
 }
 
-/// How many threads each node gets, one after the other: to the node whose receivers have fewest,
-/// as long as they can use them and it has cores for them.
+/// How many threads each node gets. Threads are assigned one after the other, each to the node whose
+/// receivers have the fewest, as long as they can use them and it has cores for them.
 fn divide(threads: usize, topology: &Topology, demands: &[Demand]) -> Vec<(usize, usize)> {
     let mut counts: Vec<(usize, usize)> =
         topology.nodes().into_iter().map(|node| (node, 0)).collect();

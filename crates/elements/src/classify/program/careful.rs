@@ -1,16 +1,16 @@
-//! Running a program on packets that need not have the bytes that it tests.
+//! Running a program on packets that may lack bytes that it tests.
 
 use super::insn::Insn;
 use super::next::Next;
 use super::place::{Place, load_part};
 
-/// An executable program that asks at every step whether the bytes are there.
+/// An executable program that checks at every step whether the bytes are present.
 #[derive(Clone, Debug)]
 pub(super) struct Careful {
     steps: Box<[Step]>,
 }
 
-/// A test of a word that can be missing in whole or part. Words are in network order.
+/// A test of a word that may be missing in whole or part. Words are in network order.
 #[derive(Clone, Copy, Debug)]
 struct Step {
     mask: u32,
@@ -18,7 +18,7 @@ struct Step {
     next: [Next; 2],
     start: u16,
     section: u8,
-    /// How many bytes of the word must be there.
+    /// How many bytes of the word must be present.
     needs: u8,
     short: bool,
 }
@@ -40,8 +40,8 @@ impl Careful {
         Self { steps: insns.iter().map(step).collect() }
     }
 
-    /// Runs the steps from `first` on, as far as they lie before `end`: the output, or nothing if
-    /// they lead to `end` or beyond.
+    /// Runs the steps from `first` up to, but not including, `end`: returns the output, or `None` if they lead to `end`
+    /// or beyond.
     #[inline]
     pub(super) fn run<const N: usize>(
         &self,
@@ -51,7 +51,7 @@ impl Careful {
     ) -> Option<usize> {
         let steps = self.steps.get(..end).unwrap_or(&self.steps);
         let mut at = first;
-        // Jumps lead forward, so that this ends.
+        // Jumps lead forward, so the loop ends.
         while let Some(step) = steps.get(at) {
             let bytes = sections.get(usize::from(step.section)).copied().unwrap_or_default();
             let yes = match load_part(bytes, step.start, step.needs) {
@@ -67,12 +67,12 @@ impl Careful {
         None
     }
 
-    /// How many steps there are.
+    /// The number of steps.
     pub(super) fn len(&self) -> usize {
         self.steps.len()
     }
 
-    /// Bytes that the steps take.
+    /// The size of the steps in bytes.
     pub(super) fn bytes(&self) -> usize {
         size_of_val(&*self.steps)
     }

@@ -1,4 +1,4 @@
-//! Decision programs: what a packet is asked, in order, and what follows from the answers.
+//! Decision programs: tests of a packet, in order, and the steps that follow each result.
 
 use std::fmt;
 
@@ -7,7 +7,7 @@ use super::expr::Expr;
 use super::insn::{Form, Insn, Jump, Test};
 use super::layout::Layout;
 
-/// What Click prints for the output that no element has, when all packets are dropped.
+/// The number that Click prints for "no output" when all packets are dropped.
 const DROP_NUMBER: u32 = i32::MAX as u32;
 
 /// A decision program.
@@ -17,15 +17,15 @@ const DROP_NUMBER: u32 = i32::MAX as u32;
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Program {
     insns: Vec<Insn>,
-    /// Where every packet goes when there are no instructions.
+    /// The destination of all packets when there are no instructions.
     constant: Jump,
     layout: Layout,
     align_offset: u16,
 }
 
 impl Program {
-    /// A program that drops everything. `align_offset` is what has been added to the offsets of
-    /// the instructions so that words fall on word boundaries in memory.
+    /// A program that drops everything. `align_offset` has been added to the offsets of the instructions so that words
+    /// fall on word boundaries in memory.
     pub fn new(layout: Layout, align_offset: u16) -> Self {
         Self { insns: Vec::new(), constant: Jump::Drop, layout, align_offset }
     }
@@ -46,7 +46,7 @@ impl Program {
         program
     }
 
-    /// The program of one rule; where its expression does not hold, the program fails.
+    /// The program of one rule; if its expression does not hold, the program fails.
     pub(super) fn from_rule(expr: &Expr<Test>, output: Jump, layout: Layout) -> Self {
         let mut program = Self::new(layout, 0);
         expr.emit(&mut program.insns);
@@ -56,7 +56,7 @@ impl Program {
         program
     }
 
-    /// Appends a program that is run where this one fails.
+    /// Appends a program that is run if this one fails.
     pub(super) fn or_else(&mut self, next: &Program) {
         if self.insns.is_empty() {
             if self.constant == Jump::Failure {
@@ -76,7 +76,7 @@ impl Program {
         }));
     }
 
-    /// Says where packets go where the program fails.
+    /// Sets the destination of packets for which the program fails.
     pub(super) fn settle_failure(&mut self, failure: Jump) {
         if self.insns.is_empty() && self.constant == Jump::Failure {
             self.constant = failure;
@@ -86,22 +86,22 @@ impl Program {
         }
     }
 
-    /// The instructions; none when every packet goes the same way.
+    /// The instructions; none when all packets have the same destination.
     pub fn insns(&self) -> &[Insn] {
         &self.insns
     }
 
-    /// Where every packet goes, when there are no instructions.
+    /// The destination of all packets, when there are no instructions.
     pub fn constant(&self) -> Option<Jump> {
         self.insns.is_empty().then_some(self.constant)
     }
 
-    /// What offsets count from.
+    /// The meaning of offsets.
     pub fn layout(&self) -> Layout {
         self.layout
     }
 
-    /// What has been added to offsets.
+    /// The number that has been added to offsets.
     pub fn align_offset(&self) -> u16 {
         self.align_offset
     }
@@ -109,7 +109,7 @@ impl Program {
     /// The length at which packets have every byte that the program tests.
     pub fn safe_length(&self) -> u32 {
         let longest = self.insns.iter().map(|insn| insn.test.required_length()).max().unwrap_or(0);
-        // Without instructions and with an offset, Click prints what this gives.
+        // Without instructions but with an offset, Click prints this value.
         longest.wrapping_sub(u32::from(self.align_offset))
     }
 
@@ -133,11 +133,11 @@ impl Program {
         self.remove_unused();
     }
 
-    /// Sorts tests that follow each other and share their other way out, by offset: dominators
-    /// then find equal tests in the same order.
+    /// Sorts consecutive tests that share their other way out, by offset: dominators then find equal tests in the same
+    /// order.
     pub(super) fn sort_conjunctions(&mut self) {
-        // Where it leads to an instruction from one other only, that one. Click has no room for
-        // "from the first one" here, so that the first instruction keeps its place.
+        // For an instruction with only one predecessor: that predecessor. Click cannot represent "from the first one"
+        // here, so the first instruction keeps its place.
         let mut only_from = vec![None; self.insns.len()];
         let mut seen = vec![false; self.insns.len()];
         for (from, insn) in self.insns.iter().enumerate() {
@@ -158,7 +158,7 @@ impl Program {
         }
     }
 
-    /// True if the instruction that this one leads to by `way` ought to stand before it, and can.
+    /// True if the instruction reached by `way` should precede this one, and can.
     fn is_unsorted(&self, at: usize, way: usize, only_from: &[Option<usize>]) -> bool {
         let here = &self.insns[at];
         let Some(to) = here.jump[way].step() else { return false };
@@ -173,7 +173,7 @@ impl Program {
         (self.layout.sort_key(offset), mask, value)
     }
 
-    /// Exchanges an instruction with the one it leads to by `way`.
+    /// Exchanges an instruction with the one reached by `way`.
     fn exchange_with_next(&mut self, at: usize, way: usize) {
         let Some(to) = self.insns[at].jump[way].step() else { return };
         self.insns.swap(at, to);
@@ -182,14 +182,14 @@ impl Program {
         self.insns[to].jump[way] = onward;
     }
 
-    /// Makes one test of two that follow each other, where one word answers both.
+    /// Joins two consecutive tests into one if they test the same word.
     fn join_tests(&mut self, form: Form) {
         for at in (0..self.insns.len()).rev() {
             while self.join_test(at, form) {}
         }
     }
 
-    /// Joins an instruction with one of those it leads to; false if there is none.
+    /// Joins an instruction with one of its successors; returns false if none fits.
     fn join_test(&mut self, at: usize, form: Form) -> bool {
         if let Some(no) = self.insns[at].no().step() {
             let next = self.insns[no];
@@ -221,9 +221,9 @@ impl Program {
         true
     }
 
-    /// Drops instructions whose test says nothing and those that are not reached.
+    /// Removes instructions whose test decides nothing, and unreachable ones.
     fn remove_unused(&mut self) {
-        // All jumps lead forward: from the end, where a jump leads in the end is known.
+        // All jumps lead forward, so a pass from the end knows where each jump finally leads.
         let mut ends: Vec<Jump> = vec![Jump::Drop; self.insns.len()];
         for (at, insn) in self.insns.iter_mut().enumerate().rev() {
             for jump in &mut insn.jump {
@@ -284,12 +284,12 @@ pub(super) fn write_step(
     mut insn: Insn,
     align_offset: u16,
 ) -> fmt::Result {
-    // The word that holds the start of the packet can begin before it; Click prints it like this.
+    // The word that holds the start of the packet may begin before it; Click prints it like this.
     insn.test.offset = insn.test.offset.wrapping_sub(align_offset);
     writeln!(out, "{step:>2} {insn}")
 }
 
-/// Writes what follows the instructions.
+/// Writes the lines after the instructions.
 pub(super) fn write_end(
     out: &mut fmt::Formatter<'_>,
     constant: Option<Jump>,

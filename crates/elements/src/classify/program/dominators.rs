@@ -1,28 +1,27 @@
-//! Skipping tests whose answer is known from the tests before.
+//! Skipping tests whose result is known from earlier tests.
 //!
-//! On the path `0: tcp? -yes-> 1: port 80? -no-> 2: tcp? -> ...` the third test is settled by the
-//! first: the `no` of 1 may lead on to where the `yes` of 2 leads. That holds if *every* path to 1
-//! comes through the `yes` of 0, and listing all paths takes exponential time.
+//! On the path `0: tcp? -yes-> 1: port 80? -no-> 2: tcp? -> ...` the first test decides the third: the `no` of 1 may
+//! lead directly to where the `yes` of 2 leads. That holds if *every* path to 1 passes the `yes` of 0, but listing all
+//! paths takes exponential time.
 //!
-//! Click's way out, taken here so that the programs come out alike: of every instruction keep up
-//! to [`MAX_LISTS`] lists of branches such that every path from the start to the instruction takes
-//! all the branches of at least one list. A branch may be led on past a test when under each list
-//! some branch (or the one looked at) decides the test alike. Where more lists than that meet, the
-//! branches common to all of them make the one list that is kept.
+//! Click's solution is used here so that the programs are the same: for every instruction, keep up to [`MAX_LISTS`]
+//! lists of branches such that every path from the start to the instruction takes all the branches of at least one
+//! list. A branch may skip a test when under each list some branch (or the branch itself) decides the test in the same
+//! way. If there are more lists than that, the branches common to all of them form the one list that is kept.
 //!
-//! The order in which lists and branches are kept is Click's as well: it shows in the result
-//! wherever there is more than one way to leave out a test.
+//! The order of lists and branches is also Click's: it affects the result wherever there is more than one way to skip a
+//! test.
 
 use std::collections::HashMap;
 
 use super::insn::{Form, Insn, Jump};
 use super::layout::{KnownLength, Layout};
 
-/// As many lists of branches are kept for an instruction.
+/// The maximum number of lists of branches kept for an instruction.
 const MAX_LISTS: usize = 4;
 
-/// Leads branches past the tests that the branches before decide, and marks what is not reached
-/// any more by leading both its branches to [`Jump::Drop`].
+/// Makes branches skip tests that earlier branches decide, and marks unreachable instructions by leading both their
+/// branches to [`Jump::Drop`].
 pub(super) fn skip_decided(insns: &mut [Insn], layout: Layout, form: Form) {
     let mut dominators = Dominators::new(insns, layout, form);
     for state in 0..dominators.insns.len() {
@@ -53,8 +52,8 @@ impl Branch {
     }
 }
 
-/// A list of branches: the last one, and the list before it. Lists share their beginnings, which
-/// keeps memory linear where programs are long chains.
+/// A list of branches: the last one, and the list before it. Lists share their beginnings, which keeps memory linear
+/// for programs that are long chains.
 #[derive(Clone, Copy, Debug)]
 struct Link {
     branch: Branch,
@@ -69,16 +68,15 @@ const EMPTY: List = 0;
 struct Dominators<'a> {
     insns: &'a mut [Insn],
     form: Form,
-    /// A length that every packet has that comes to an instruction, for the section of the packet
-    /// that the instruction looks at. Lists name the first of equal instructions, so this is kept
-    /// for the first of them.
+    /// The minimum length of all packets that reach an instruction, for the section of the packet that the instruction
+    /// tests. Lists name the first of equal instructions, so this is kept for the first of them.
     known: Vec<u32>,
     /// The first of the instructions with the same test as this one.
     same: Vec<usize>,
     /// The branches that lead to an instruction.
     incoming: Vec<Vec<Branch>>,
     links: Vec<Link>,
-    /// The lists of the instructions seen so far. No list: no packet comes here.
+    /// The lists of the instructions seen so far. No list: no packet reaches the instruction.
     lists: Vec<Vec<List>>,
 }
 
@@ -115,8 +113,8 @@ impl<'a> Dominators<'a> {
         self.lead_on(Branch::new(state, false));
     }
 
-    /// The lists of an instruction, from those of the instructions that lead to it. None if no
-    /// packet comes here, which is so as well when all that come are led past right now.
+    /// The lists of an instruction, from those of its predecessors. None if no packet reaches it, which is also the
+    /// case when all its predecessors now skip it.
     fn dominating_lists(&mut self, state: usize) -> Vec<List> {
         if state == 0 {
             return vec![EMPTY];
@@ -128,7 +126,7 @@ impl<'a> Dominators<'a> {
             return vec![self.list_of(&common)];
         }
         if let Some(yes) = self.settled(state, &paths) {
-            // Every path here has taken this very test before.
+            // Every path to this instruction has already taken this very test.
             let to = self.insns[state].branch(yes);
             for branch in incoming {
                 self.lead(branch, to);
@@ -138,7 +136,7 @@ impl<'a> Dominators<'a> {
         paths.into_iter().map(|path| self.list_of_path(path)).collect()
     }
 
-    /// The lists under which packets come in, each with the branch they come by.
+    /// The lists under which packets arrive, each with the branch they arrive by.
     fn incoming_paths(&self, incoming: &[Branch]) -> Vec<(List, Option<Branch>)> {
         let mut paths = Vec::new();
         let mut start = 0;
@@ -146,7 +144,7 @@ impl<'a> Dominators<'a> {
             let from = branch.state();
             let lists = &self.lists[from];
             if nth > 0 && incoming[nth - 1].state() == from {
-                // Both ways lead here, so that neither tells anything.
+                // Both ways lead here, so neither gives information.
                 paths.truncate(start);
                 paths.extend(lists.iter().map(|&list| (list, None)));
                 continue;
@@ -163,7 +161,7 @@ impl<'a> Dominators<'a> {
         paths
     }
 
-    /// The answer to the test of `state` if the very same test stands in every list.
+    /// The result of the test of `state` if every list contains the same test with one result.
     fn settled(&self, state: usize, paths: &[(List, Option<Branch>)]) -> Option<bool> {
         let same = self.same[state];
         let mut answers = paths.iter().map(|&(list, last)| {
@@ -176,7 +174,7 @@ impl<'a> Dominators<'a> {
         answers.all(|answer| answer == Some(first)).then_some(first)
     }
 
-    /// Leads a branch on past the tests that are decided under every list.
+    /// Makes a branch skip the tests that are decided under every list.
     fn lead_on(&mut self, branch: Branch) {
         let Some(first) = self.insns[branch.state()].branch(branch.yes()).step() else { return };
         let taken = Branch::new(self.same[branch.state()], branch.yes());
@@ -188,8 +186,8 @@ impl<'a> Dominators<'a> {
         }
     }
 
-    /// The instructions that packets pass from `first` on that took the branches of `list` and
-    /// then `taken`, as far as that decides.
+    /// The instructions that packets pass from `first` on, having taken the branches of `list` and then `taken`, as far
+    /// as these decide.
     fn way(&self, first: usize, taken: Branch, list: List) -> Way {
         let mut steps = vec![first];
         let mut at = first;
@@ -210,7 +208,7 @@ impl<'a> Dominators<'a> {
         self.insns[from].decides(branch.yes(), &self.insns[at], self.known[from], self.form)
     }
 
-    /// Makes a branch lead elsewhere.
+    /// Redirects a branch.
     fn lead(&mut self, branch: Branch, to: Jump) {
         let jump = &mut self.insns[branch.state()].jump[usize::from(branch.yes())];
         let old = std::mem::replace(jump, to);
@@ -223,7 +221,7 @@ impl<'a> Dominators<'a> {
         }
     }
 
-    /// The branches of a list, the last one first.
+    /// The branches of a list, starting with the last.
     fn branches(&self, list: List) -> impl Iterator<Item = Branch> {
         let mut next = list;
         std::iter::from_fn(move || {
@@ -242,7 +240,7 @@ impl<'a> Dominators<'a> {
         branches.iter().fold(EMPTY, |list, &branch| self.append(list, branch))
     }
 
-    /// The list of a path; the branch it ends with stands in it once.
+    /// The list of a path; the branch that it ends with occurs in it once.
     fn list_of_path(&mut self, (list, last): (List, Option<Branch>)) -> List {
         let Some(last) = last else { return list };
         if !self.branches(list).any(|before| before == last) {
@@ -254,7 +252,7 @@ impl<'a> Dominators<'a> {
         self.list_of(&branches)
     }
 
-    /// The branches that stand in every path.
+    /// The branches that occur in every path.
     fn common_branches(&self, paths: &[(List, Option<Branch>)]) -> Vec<Branch> {
         let lists: Vec<Vec<Branch>> = paths
             .iter()
@@ -269,17 +267,16 @@ impl<'a> Dominators<'a> {
     }
 }
 
-/// How far packets go on without a question left open.
+/// How far packets go on until a test is undecided.
 struct Way {
-    /// The instructions passed, in order; the last one is where they wait for an answer unless the
-    /// way has an end.
+    /// The instructions passed, in order; the last one is undecided, unless the way has an end.
     steps: Vec<usize>,
-    /// The end of the way, if it comes to one.
+    /// The end of the way, if it reaches one.
     end: Option<Jump>,
 }
 
 impl Way {
-    /// The last place that all ways come to.
+    /// The last point that all ways reach.
     fn last_common(ways: &[Way]) -> Option<Jump> {
         let (first, others) = ways.split_first()?;
         if let Some(end) = first.end
@@ -292,10 +289,10 @@ impl Way {
     }
 }
 
-/// The branches that all lists have in common, found by stepping through the lists side by side.
+/// The branches common to all lists, found by stepping through the lists in parallel.
 ///
-/// The lists are taken to be sorted. They mostly are; of one that is not, branches can be missed
-/// (never invented), just as Click misses them.
+/// The lists are assumed to be sorted. They mostly are; for one that is not, branches can be missed (never invented),
+/// just as Click misses them.
 fn intersection(lists: &[Vec<Branch>]) -> Vec<Branch> {
     let mut common = Vec::new();
     let mut rest: Vec<&[Branch]> = lists.iter().map(Vec::as_slice).collect();
@@ -323,9 +320,9 @@ fn intersection(lists: &[Vec<Branch>]) -> Vec<Branch> {
     }
 }
 
-/// A length that all packets have that come to an instruction, for the first of equal ones.
+/// The minimum length of all packets that reach an instruction, for the first of equal ones.
 fn known_lengths(insns: &[Insn], same: &[usize], layout: Layout, form: Form) -> Vec<u32> {
-    // Click counts the sections of an IP packet as one after the other.
+    // Click treats the sections of an IP packet as one sequence of bytes.
     let layout = if form == Form::Click { Layout::Flat } else { layout };
     let mut known = vec![KnownLength::ANY; insns.len()];
     if let Some(start) = known.first_mut() {

@@ -1,11 +1,11 @@
-//! Expressions over tests, and how they become instructions.
+//! Expressions over tests, and their translation into instructions.
 
 use super::insn::{Insn, Jump, Test};
 
-/// A condition on a packet, built of conditions of type `T`.
+/// A condition on a packet, composed of conditions of type `T`.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Expr<T> {
-    /// A condition that is not built of others.
+    /// A condition that is not composed of others.
     Is(T),
     /// Every one of these holds. There is at least one.
     All(Vec<Expr<T>>),
@@ -17,9 +17,9 @@ pub enum Expr<T> {
     Not {
         /// The condition.
         of: Box<Expr<T>>,
-        /// What becomes of packets too short for a test of the condition. `false`: the test
-        /// fails, so that `not` of it holds. `true`: they take the test's other way, so that a
-        /// packet without a port has neither `port == 5` nor `port != 5`.
+        /// What happens to packets too short for a test of the condition. `false`: the test fails, so `not` of it
+        /// holds. `true`: they take the test's other way, so a packet without a port satisfies neither `port == 5` nor
+        /// `port != 5`.
         turns_short: bool,
     },
 }
@@ -30,7 +30,7 @@ impl<T> Expr<T> {
         Expr::Not { of: Box::new(self), turns_short: false }
     }
 
-    /// The negation under which a packet that is too short for the test fails, as it does without.
+    /// The negation under which a packet that is too short for the test fails, as without negation.
     pub fn negate_present(self) -> Self {
         Expr::Not { of: Box::new(self), turns_short: true }
     }
@@ -51,8 +51,8 @@ impl<T> Expr<T> {
 }
 
 impl Expr<Test> {
-    /// Appends the instructions of this expression, one for each test, in the order of the tests.
-    /// They lead to [`Jump::Success`] and [`Jump::Failure`].
+    /// Appends the instructions of this expression, one for each test, in the order of the tests. They lead to
+    /// [`Jump::Success`] and [`Jump::Failure`].
     pub(super) fn emit(&self, insns: &mut Vec<Insn>) {
         match self {
             Expr::Is(test) => insns.push(Insn::new(*test)),
@@ -71,8 +71,8 @@ impl Expr<Test> {
     }
 }
 
-/// Emits conditions one after another; `ways` says where success and failure of all but the last
-/// lead, given the place of the next.
+/// Emits conditions one after another; `ways` returns the destinations of success and failure of all but the last,
+/// given the place of the next.
 fn emit_chain(list: &[Expr<Test>], insns: &mut Vec<Insn>, ways: impl Fn(Jump) -> (Jump, Jump)) {
     for (nth, expr) in list.iter().enumerate() {
         let start = insns.len();
@@ -102,7 +102,7 @@ fn emit_choice(list: &[Expr<Test>], insns: &mut Vec<Insn>) {
     }
 }
 
-/// Sends success and failure of the instructions from `start` on elsewhere.
+/// Redirects success and failure of the instructions from `start` on.
 fn redirect(insns: &mut [Insn], start: usize, success: Jump, failure: Jump) {
     for insn in insns.iter_mut().skip(start) {
         insn.redirect(success, failure);
@@ -110,7 +110,7 @@ fn redirect(insns: &mut [Insn], start: usize, success: Jump, failure: Jump) {
 }
 
 impl Insn {
-    /// Sends success and failure elsewhere.
+    /// Redirects success and failure.
     pub(super) fn redirect(&mut self, success: Jump, failure: Jump) {
         for jump in &mut self.jump {
             match jump {

@@ -1,20 +1,20 @@
-//! What is wrong with the patterns of a classifier, and where.
+//! Errors and warnings about the patterns of a classifier, with their positions.
 
 use std::fmt;
 use std::ops::Range;
 
 /// One finding about one argument of a classifier.
 ///
-/// Displayed, it reads as in Click: `pattern 2: expected a digit`.
+/// Displayed in Click's format: `pattern 2: expected a digit`.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Finding {
-    /// True of what prevents the program from being made, false of a warning.
+    /// True for an error, which prevents compilation; false for a warning.
     pub is_error: bool,
     /// The argument, counted from 0.
     pub argument: usize,
-    /// The bytes of the argument that this is about. Empty at its end when something is missing.
+    /// The byte range of the argument in question. Empty, and at its end, when something is missing.
     pub range: Range<usize>,
-    /// What is wrong, without a full stop.
+    /// The message, without a full stop.
     pub message: String,
 }
 

@@ -1,26 +1,25 @@
-//! Programs in which tests of one word against several values are one step.
+//! Programs in which several tests of one word are one step.
 
 use std::fmt;
 
 use super::decision::{Program, write_end, write_step};
 use super::insn::{Insn, Jump, Test};
 
-/// From so many values on they are sorted and searched by halves.
+/// The number of values from which on they are sorted and searched by bisection.
 const MIN_BINARY_SEARCH: usize = 7;
 
 /// A test of one masked word against any of several values: `port 80 or 443 or 8080`.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Group {
-    /// The first of the tests; the others differ in nothing but the value.
+    /// The first of the tests; the others differ only in the value.
     pub insn: Insn,
-    /// The values, in the order in which they are tried. When there are seven or
-    /// more, in the order of their bytes read backwards: of the numbers that a little-endian
-    /// machine loads, which is how Click sorts them there.
+    /// The values, in the order in which they are tested. Seven or more values are sorted by their bytes in reverse
+    /// order: as the numbers that a little-endian machine loads, which is Click's order.
     pub values: Vec<u32>,
 }
 
 impl Group {
-    /// True if the values are to be searched by halves.
+    /// True if the values are searched by bisection.
     pub fn is_sorted(&self) -> bool {
         self.values.len() >= MIN_BINARY_SEARCH
     }
@@ -85,12 +84,12 @@ impl Grouped {
         }
     }
 
-    /// The groups; none when every packet goes the same way.
+    /// The groups; none when all packets have the same destination.
     pub fn groups(&self) -> &[Group] {
         &self.groups
     }
 
-    /// Where every packet goes, when there are no groups.
+    /// The destination of all packets, when there are no groups.
     pub fn constant(&self) -> Option<Jump> {
         self.constant
     }
@@ -98,7 +97,7 @@ impl Grouped {
 
 impl fmt::Display for Grouped {
     fn fmt(&self, out: &mut fmt::Formatter<'_>) -> fmt::Result {
-        // One line for each value.
+        // One line per value.
         let first_line: Vec<usize> = self
             .groups
             .iter()

@@ -2,24 +2,24 @@
 
 use std::fmt;
 
-/// Where a branch of an instruction leads.
+/// The destination of a branch of an instruction.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub enum Jump {
-    /// On to another instruction, by its position in the program. Programs are acyclic and laid
-    /// out so that every step leads forward: no jump leads to step 0.
+    /// Another instruction, by its position in the program. Programs are acyclic, and every jump leads forward: no jump
+    /// leads to step 0.
     Step(u32),
     /// The packet leaves on this output.
     Output(u32),
     /// The packet is dropped.
     Drop,
-    /// The expression fails; what that means is not settled yet.
+    /// The expression fails; the destination is not decided yet.
     Failure,
-    /// The expression holds; what that means is not settled yet.
+    /// The expression holds; the destination is not decided yet.
     Success,
 }
 
 impl Jump {
-    /// The instruction this leads to, if it leads to one.
+    /// The instruction that this leads to, if any.
     pub(super) fn step(self) -> Option<usize> {
         match self {
             Jump::Step(step) => Some(step as usize),
@@ -51,21 +51,21 @@ impl fmt::Display for Jump {
 /// Words are in network order: the most significant byte is the one at `offset`.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub struct Test {
-    /// Place of the first of the four bytes.
+    /// The offset of the first of the four bytes.
     pub offset: u16,
-    /// The bits that count.
+    /// The bits to compare.
     pub mask: u32,
-    /// What these bits must be; no bit outside `mask` is set.
+    /// The required value of these bits; no bit outside `mask` is set.
     pub value: u32,
 }
 
 impl Test {
-    /// A comparison; bits of `value` that `mask` leaves out are ignored.
+    /// A comparison; bits of `value` outside `mask` are ignored.
     pub fn new(offset: u16, value: u32, mask: u32) -> Self {
         Self { offset, mask, value: value & mask }
     }
 
-    /// The length a packet must have for every byte that counts to be there; 0 when none counts.
+    /// The length that a packet must have for every tested byte to be present; 0 if none is tested.
     pub fn required_length(&self) -> u32 {
         if self.mask == 0 {
             return 0;
@@ -73,19 +73,18 @@ impl Test {
         u32::from(self.offset) + 4 - self.mask.trailing_zeros() / 8
     }
 
-    /// True when a word is what the test wants.
+    /// True if a word passes the test.
     pub fn accepts(&self, word: u32) -> bool {
         word & self.mask == self.value
     }
 
-    /// The answer that `other` must give to a word to which this test gave the answer `yes`, where
-    /// there is only one.
+    /// The result that `other` must have for a word for which this test has the result `yes`, if there is only one.
     fn decides(&self, yes: bool, other: &Test) -> Option<bool> {
         if other.mask == 0 {
             return Some(true);
         }
         if self.mask == 0 && !yes {
-            // No packet comes this way, so that any answer will do. This is the one Click takes.
+            // No packet comes this way, so any result will do. This is Click's.
             return Some(false);
         }
         if self.offset != other.offset {
@@ -94,13 +93,13 @@ impl Test {
         let common = self.mask & other.mask;
         let agree = self.value & common == other.value & common;
         if yes {
-            // All that the other looks at is known.
+            // All bits that the other tests are known.
             (common == other.mask).then_some(agree)
         } else if common == self.mask && agree {
-            // The other asks for at least what was just found wanting.
+            // The other requires at least what this test has found not to hold.
             Some(false)
         } else {
-            // One bit that is not the one value is the other.
+            // A single bit that does not have one value has the other.
             (self.is_single_bit() && self.mask == other.mask).then_some(true)
         }
     }
@@ -118,26 +117,26 @@ impl Test {
     }
 }
 
-/// How strictly the optimiser treats packets that end inside or before a word it tests.
+/// How strictly the optimiser treats packets that end within or before a word it tests.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Form {
-    /// As Click does. Its rules keep the classification of every packet that has all the bytes
-    /// that the program tests, and give Click's `program` text. A packet that ends in the middle
-    /// of a word can change sides: Click merges `port >= 1024` for both ports into one test of
-    /// four bytes, which a packet with only the source port cannot take.
+    /// As Click does. Its rules preserve the classification of every packet that has all the bytes that the program
+    /// tests, and produce Click's `program` text. The classification of a packet that ends in the middle of a word can
+    /// change: Click merges `port >= 1024` for both ports into one test of four bytes, which a packet with only the
+    /// source port cannot pass.
     Click,
-    /// So that no packet, however short, is classified differently.
+    /// Preserves the classification of every packet, however short.
     Exact,
 }
 
-/// An instruction: a test and the two ways on.
+/// An instruction: a test and its two branches.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Insn {
     /// What is tested.
     pub test: Test,
-    /// The way that packets take that are too short for the test: true is `yes`.
+    /// The branch for packets that are too short for the test: true is `yes`.
     pub short: bool,
-    /// The ways on: `[no, yes]`.
+    /// The branches: `[no, yes]`.
     pub jump: [Jump; 2],
 }
 
@@ -147,23 +146,23 @@ impl Insn {
         Self { test, short: false, jump: [Jump::Failure, Jump::Success] }
     }
 
-    /// The way of packets that pass the test.
+    /// The branch for packets that pass the test.
     pub fn yes(&self) -> Jump {
         self.jump[1]
     }
 
-    /// The way of packets that do not.
+    /// The branch for packets that do not.
     pub fn no(&self) -> Jump {
         self.jump[0]
     }
 
-    /// The way of packets that passed the test (`true`) or did not.
+    /// The branch for packets that passed the test (`true`) or did not.
     pub fn branch(&self, yes: bool) -> Jump {
         self.jump[usize::from(yes)]
     }
 
-    /// The answer that every packet gives to `next` that gave the answer `yes` to this one, where
-    /// there is only one. `known` is a length that all packets have that come to this instruction.
+    /// The result of `next` for every packet for which this instruction had the result `yes`, if there is only one.
+    /// `known` is a minimum length of all packets that reach this instruction.
     pub(super) fn decides(&self, yes: bool, next: &Insn, known: u32, form: Form) -> Option<bool> {
         let answer = self.test.decides(yes, &next.test)?;
         if next.test.mask == 0 || self.test.mask == 0 {
@@ -172,8 +171,8 @@ impl Insn {
         let needs = self.test.required_length();
         let next_needs = next.test.required_length();
         let next_short = next.short == answer;
-        // Packets too short for this test came the same way: they must be too short for the next,
-        // and take its short way to the same answer.
+        // Packets too short for this test came the same way: they must be too short for the next one too, and take its
+        // short branch to the same result.
         let short_agrees = self.short != yes || needs <= known || needs <= next_needs && next_short;
         // Packets long enough for this test can be too short for the next.
         let long_agrees = form == Form::Click || next_needs <= known.max(needs) || next_short;
@@ -185,8 +184,8 @@ impl Insn {
         self.test.is_compatible(&other.test)
     }
 
-    /// The way short packets go when this test and `next`, to which its `yes` leads, become one;
-    /// `None` when they must not become one because short packets would change sides.
+    /// The branch for short packets when this test and `next`, to which its `yes` leads, become one; `None` if they
+    /// must not be joined because the classification of short packets would change.
     pub(super) fn joint_short(&self, next: &Insn, form: Form) -> Option<bool> {
         let (needs, next_needs) = (self.test.required_length(), next.test.required_length());
         match form {
@@ -205,11 +204,11 @@ impl Insn {
         }
     }
 
-    /// The one bit in which this test and `next`, to which its `no` leads, differ, when both lead
-    /// to the same place and can be one test that leaves out that bit. Zero when they are equal.
+    /// The one bit in which this test and `next`, to which its `no` leads, differ, if both lead to the same place and
+    /// can be joined into one test without that bit. Zero if they are equal.
     pub(super) fn generalizes_with(&self, next: &Insn) -> Option<u32> {
         let bit = self.test.value ^ next.test.value;
-        // Click leaves alone the word at offset 0; so its text can be had, so does this.
+        // Click does not do this for the word at offset 0; to produce the same text, neither does this.
         let alike = self.test.offset != 0
             && next.test.offset == self.test.offset
             && self.test.mask != 0
@@ -224,12 +223,12 @@ impl Insn {
         (wider.required_length() == self.test.required_length()).then_some(bit)
     }
 
-    /// True when the test is of one bit, so that `yes` and `no` can change places.
+    /// True if the test is of one bit, so `yes` and `no` can be swapped.
     pub(super) fn is_flippable(&self) -> bool {
         self.test.is_single_bit()
     }
 
-    /// Asks for the other value of the one bit and exchanges `yes` and `no`.
+    /// Tests for the other value of the one bit, and swaps `yes` and `no`.
     pub(super) fn flip(&mut self) {
         self.test.value ^= self.test.mask;
         self.jump.swap(0, 1);

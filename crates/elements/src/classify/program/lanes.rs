@@ -1,22 +1,22 @@
 //! Small programs on many packets at once.
 //!
-//! The words that a program tests are first gathered from [`LANES`] packets, one array for each
-//! word. Then every step is done for all of these packets, from the last step to the first: what
-//! a step gives is, lane by lane, what the one of the two that it leads to gave. No branch depends
-//! on a packet, and a step is a comparison and a choice over vectors, for which compilers have
-//! instructions. That costs less than to jump from test to test as long as the steps are few.
+//! The words that a program tests are first gathered from [`LANES`] packets, one array for each word. Then every step
+//! is executed for all of these packets, from the last step to the first: the result of a step is, lane by lane, the
+//! result of one of the two steps that it leads to. No branch depends on a packet, and a step is a comparison and a
+//! selection over vectors, for which processors have instructions. That costs less than jumping from test to test as
+//! long as there are few steps.
 
 use super::insn::Insn;
 use super::next::{Next, Otherwise};
 use super::place::{Place, as_loaded};
 
-/// How many packets are classified together.
+/// The number of packets that are classified together.
 pub(super) const LANES: usize = 16;
 
-/// Results of steps, and ends: the program must have no more of them in all.
+/// Registers for the results of steps and for ends: a program may need no more in all.
 const REGISTERS: usize = 16;
 
-/// Most words that are gathered.
+/// The maximum number of words to gather.
 const MAX_WORDS: usize = 4;
 
 /// A value for each lane.
@@ -25,7 +25,7 @@ type Register = [u16; LANES];
 /// A program that runs on many packets at once, of `N` sections each.
 #[derive(Clone, Debug)]
 pub(super) struct Lanes {
-    /// Section and first byte of the words, a power of two of them: some may come twice.
+    /// Section and first byte of the words; padded with repetitions to a power of two.
     words: Box<[(u8, u16)]>,
     /// From the last one to the first.
     steps: Box<[Step]>,
@@ -41,13 +41,13 @@ struct Step {
     mask: u32,
     value: u32,
     word: u8,
-    /// The register to write, and those that the two ways on have written.
+    /// The register to write, and those written by the two branches.
     result: u8,
     ways: [u8; 2],
 }
 
 impl Lanes {
-    /// Prepares a program; nothing if it is not small.
+    /// Prepares a program; `None` if it is not small.
     pub(super) fn new(insns: &[Insn], place: impl Fn(&Insn) -> Place) -> Option<Self> {
         let mut words: Vec<(u8, u16)> = Vec::new();
         let mut ends: Vec<Next> = Vec::new();
@@ -77,8 +77,7 @@ impl Lanes {
         Some(Self { words: words.into(), steps: steps.into(), result: 0, ends: ends.into() })
     }
 
-    /// Writes the port of each packet. `short` classifies packets that have not all sections in the
-    /// lengths `enough`.
+    /// Writes the port of each packet. `short` classifies packets whose sections are not all as long as `enough`.
     #[inline(always)]
     pub(super) fn classify<'a, P, const N: usize>(
         &self,
@@ -107,8 +106,8 @@ impl Lanes {
         otherwise: Otherwise,
         ports: &mut [u16],
     ) {
-        // Iterators over several things at once are not always inlined into what is compiled for
-        // another instruction set; plain loops are no calls.
+        // Iterators over several things at once are not always inlined into code compiled for another instruction set;
+        // plain loops contain no calls.
         let mut places = [(0, 0); W];
         for (nth, place) in places.iter_mut().enumerate() {
             *place = self.words.get(nth).copied().unwrap_or_default();
@@ -125,7 +124,7 @@ impl Lanes {
             (packets, ports) = (later, free);
 
             let mut words = [[0; LANES]; W];
-            // Those lanes that have not all the words.
+            // The lanes that do not have all the words.
             let mut odd = 0_u32;
             for (lane, packet) in now.iter().enumerate() {
                 match sections(packet) {
@@ -159,7 +158,7 @@ impl Lanes {
         }
     }
 
-    /// Does the steps for all lanes.
+    /// Executes the steps for all lanes.
     #[inline(always)]
     fn run<const W: usize>(
         &self,
@@ -167,7 +166,7 @@ impl Lanes {
         registers: &mut [Register; REGISTERS],
     ) -> Register {
         for step in &self.steps {
-            // The remainders are no change, and spare the question whether there are so many.
+            // The remainders change nothing, and avoid bounds checks.
             let words = &words[usize::from(step.word) % W];
             let no = registers[usize::from(step.ways[0]) % REGISTERS];
             let yes = registers[usize::from(step.ways[1]) % REGISTERS];
@@ -181,7 +180,7 @@ impl Lanes {
     }
 }
 
-/// Whether the sections are as long as the program looks.
+/// Whether the sections are long enough for the program.
 #[inline(always)]
 fn are_enough<const N: usize>(sections: &[&[u8]; N], enough: &[usize; N]) -> bool {
     let mut are = true;
@@ -193,7 +192,7 @@ fn are_enough<const N: usize>(sections: &[&[u8]; N], enough: &[usize; N]) -> boo
 
 #[inline(always)]
 fn load<const N: usize>(sections: &[&[u8]; N], (section, start): (u8, u16)) -> u32 {
-    // Questions instead of an index: the sections stay in registers.
+    // Branches instead of an index keep the sections in registers.
     let bytes = match section {
         1 if N > 1 => sections[1 % N],
         2 if N > 2 => sections[2 % N],
@@ -203,7 +202,7 @@ fn load<const N: usize>(sections: &[&[u8]; N], (section, start): (u8, u16)) -> u
     super::place::load(bytes, start).unwrap_or(0)
 }
 
-/// The place of something in a list, at the end of which it is put if it is not there.
+/// The index of an element in a list, to which it is appended if it is missing.
 fn find_or_add<T: PartialEq>(list: &mut Vec<T>, wanted: T) -> usize {
     list.iter().position(|it| *it == wanted).unwrap_or_else(|| {
         list.push(wanted);

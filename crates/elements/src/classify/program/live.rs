@@ -1,8 +1,8 @@
-//! Rules that come and go while packets are classified.
+//! Rules that are added and removed while packets are classified.
 //!
-//! The index of many rules takes too long to make to be made anew for each change. Rules that are taken
-//! out are marked in it, and those that are put in have a small index of their own: whichever of the
-//! two has the earlier rule decides. After [`LiveRules::MANY_CHANGES`] all is better made anew.
+//! Rebuilding the index of many rules takes too long for each change. Rules that are removed are marked in it, and
+//! added ones have a small index of their own: the earlier rule of the two decides. After [`LiveRules::MANY_CHANGES`],
+//! everything should be rebuilt.
 
 use std::collections::HashMap;
 use std::sync::Arc;
@@ -13,22 +13,22 @@ use super::insn::{Jump, Test};
 use super::lanes::LANES;
 use super::next::Otherwise;
 
-/// A rule: what a packet must satisfy, and where it goes then.
+/// A rule: a condition, and the destination of packets that satisfy it.
 pub(super) type Rule = (Expr<Test>, Jump);
 
-/// Many rules, and what has changed of them.
+/// Many rules, and the changes to them.
 #[derive(Clone, Debug)]
 pub(super) struct LiveRules {
     index: Index,
-    /// The rules that the index was made of.
+    /// The rules that the index was built from.
     original: Arc<[Rule]>,
-    /// The rules as they are now.
+    /// The current rules.
     order: Vec<Entry>,
     added: Option<Added>,
     changes: usize,
 }
 
-/// Where a rule is to be found.
+/// Where a rule is stored.
 #[derive(Clone, Debug)]
 enum Entry {
     /// In the index, under this number.
@@ -36,7 +36,7 @@ enum Entry {
     Added(Arc<Rule>),
 }
 
-/// By what an entry is known: a number, or the place of a rule in memory.
+/// The identity of an entry: a number, or the address of a rule in memory.
 #[derive(Clone, Copy, PartialEq, Eq, Hash)]
 enum Key {
     Number(u32),
@@ -52,16 +52,16 @@ impl Entry {
     }
 }
 
-/// Rules that have been put in, in their order.
+/// The rules that have been added, in order.
 #[derive(Clone, Debug)]
 struct Added {
     index: Index,
-    /// Before which original rule each stands.
+    /// For each, the original rule that it precedes.
     before: Vec<u32>,
 }
 
 impl LiveRules {
-    /// So many changes are kept apart.
+    /// The number of changes that are kept separately.
     pub(super) const MANY_CHANGES: usize = 64;
 
     pub(super) fn new(rules: Arc<[Rule]>) -> Self {
@@ -69,7 +69,7 @@ impl LiveRules {
         Self { index: Index::new(&rules), original: rules, order, added: None, changes: 0 }
     }
 
-    /// The rules as they are now.
+    /// The current rules.
     pub(super) fn rules(&self) -> impl Iterator<Item = &Rule> {
         self.order.iter().filter_map(|entry| match entry {
             Entry::Original(rule) => self.original.get(*rule as usize),
@@ -77,12 +77,12 @@ impl LiveRules {
         })
     }
 
-    /// Whether so much has changed that all is better made anew.
+    /// Whether so much has changed that everything should be rebuilt.
     pub(super) fn has_changed_much(&self) -> bool {
         self.changes >= Self::MANY_CHANGES
     }
 
-    /// The same with a rule in front of the one at this place, or behind all; nothing if all must be made anew.
+    /// The same with a rule before the one at this place, or at the end; `None` if everything must be rebuilt.
     pub(super) fn with(&self, place: usize, rule: Rule) -> Option<Self> {
         if self.index.constant().is_some() {
             return None;
@@ -93,7 +93,7 @@ impl LiveRules {
         Some(live)
     }
 
-    /// The same without the rule at this place; nothing if all must be made anew.
+    /// The same without the rule at this place; `None` if everything must be rebuilt.
     pub(super) fn without(&self, place: usize) -> Option<Self> {
         let mut live = self.clone();
         if place >= live.order.len() {
@@ -107,8 +107,8 @@ impl LiveRules {
         Some(live)
     }
 
-    /// The rules of `self` in the index of `renewed`, which was made of the rules that `self` had when it was
-    /// `before`. Nothing if all must be made anew.
+    /// The rules of `self` in the index of `renewed`, which was built from the rules that `self` had when it was
+    /// `before`. `None` if everything must be rebuilt.
     pub(super) fn moved_to(&self, renewed: Self, before: &Self) -> Option<Self> {
         let mut places: HashMap<Key, u32> =
             (0..).zip(&before.order).map(|(at, entry)| (entry.key(), at)).collect();
@@ -117,7 +117,7 @@ impl LiveRules {
             (None, entry) => entry.clone(),
         });
         let mut moved = Self { order: order.collect(), ..renewed };
-        // What is left was taken out meanwhile.
+        // The remaining ones have since been removed.
         for at in places.into_values() {
             moved.index = moved.index.without(at)?;
         }
@@ -125,7 +125,7 @@ impl LiveRules {
         Some(moved)
     }
 
-    /// Indexes the rules that have been put in.
+    /// Indexes the added rules.
     fn gather_added(&mut self) {
         self.changes += 1;
         let (mut rules, mut before) = (Vec::new(), Vec::new());
@@ -145,18 +145,18 @@ impl LiveRules {
         self.added = index.map(|index| Added { index, before });
     }
 
-    /// Where every packet goes, if all go the same way.
+    /// The destination of all packets, if they have the same.
     pub(super) fn constant(&self) -> Option<usize> {
         self.index.constant().filter(|_| self.added.is_none())
     }
 
-    /// True unless it is plain that no packet leaves on this output.
+    /// True unless it is obvious that no packet leaves by this output.
     pub(super) fn reaches(&self, output: u32) -> bool {
         self.index.reaches(output)
             || self.added.as_ref().is_some_and(|added| added.index.reaches(output))
     }
 
-    /// Bytes that what runs takes.
+    /// The size of the indexes in bytes.
     pub(super) fn bytes(&self) -> usize {
         self.index.bytes() + self.added.as_ref().map_or(0, |added| added.index.bytes())
     }
@@ -171,7 +171,7 @@ impl LiveRules {
         }
     }
 
-    /// Writes the port of each packet. `sections` gives those of a packet.
+    /// Writes the port of each packet. `sections` returns those of a packet.
     #[inline(always)]
     pub(super) fn classify_all<'a, P>(
         &self,
@@ -218,7 +218,7 @@ impl LiveRules {
         }
     }
 
-    /// The output of the earlier of two rules, of which the second was put in.
+    /// The output of the earlier of two rules; the second is an added one.
     #[inline(always)]
     fn earlier(&self, rule: u32, added: &Added, other: u32) -> usize {
         match added.before.get(other as usize) {

@@ -1,8 +1,8 @@
 //! Running a decision program on packets.
 //!
-//! A [`Matcher`] holds a program in up to three forms: a flat one for packets that have every byte
-//! the program looks at, which is nearly all; one for the others that asks at every step whether the
-//! bytes are there ([`Careful`]); and, if it is small, one for many packets at once ([`Lanes`]).
+//! A [`Matcher`] holds a program in up to three forms: a flat one for packets that have every byte the program tests,
+//! which is nearly all; one for the others that checks at every step whether the bytes are present ([`Careful`]); and,
+//! if it is small, one for many packets at once ([`Lanes`]).
 
 use super::careful::Careful;
 use super::decision::Program;
@@ -12,16 +12,15 @@ use super::lanes::Lanes;
 use super::next::{DROP, Next, Otherwise};
 use super::place::{Place, as_loaded, load};
 
-/// An executable program over packets of `N` sections: one, the whole packet
-/// ([`Layout::Flat`](super::Layout::Flat)), or three, what begins with the MAC, the network and the
-/// transport header ([`Layout::Ip`](super::Layout::Ip)).
+/// An executable program over packets of `N` sections: one, the whole packet ([`Layout::Flat`](super::Layout::Flat)),
+/// or three, which begin with the MAC, the network and the transport header ([`Layout::Ip`](super::Layout::Ip)).
 ///
-/// Each section runs to the end of the packet; one that the packet has not is empty.
+/// Each section runs to the end of the packet; one that the packet does not have is empty.
 #[derive(Clone, Debug)]
 pub struct Matcher<const N: usize> {
-    /// Lengths of the sections from which on no length is asked for.
+    /// Section lengths that are enough for all tests.
     enough: [usize; N],
-    /// Where everything goes when there are no steps.
+    /// The output for all packets when there are no steps.
     constant: usize,
     steps: Box<[Step]>,
     /// The values of the steps that have several, sorted.
@@ -30,14 +29,14 @@ pub struct Matcher<const N: usize> {
     lanes: Option<Lanes>,
 }
 
-/// A program of one test of one word, which is what many classifiers are: with a branch for each packet and no loop.
+/// A program of one test of one word, as many classifiers are: one branch per packet and no loop.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Single {
-    /// Where the word is; a packet that has it has enough bytes.
+    /// The offset of the word; a packet that has it has enough bytes.
     start: usize,
     mask: u32,
     value: u32,
-    /// Where it leads when it fails, and when it holds.
+    /// The outputs when it fails and when it holds.
     outputs: [usize; 2],
 }
 
@@ -64,8 +63,8 @@ struct Step {
 }
 
 impl<const N: usize> Matcher<N> {
-    /// Prepares a program to run: `program` for packets that have all the bytes that `original`
-    /// tests, `exact` for the others. The three must agree on the former.
+    /// Prepares a program to run: `program` for packets that have all the bytes that `original` tests, `exact` for the
+    /// others. All three must agree on the former.
     pub(super) fn for_programs(program: &Program, exact: &Program, original: &[Insn]) -> Self {
         let grouped = Grouped::new(program);
         let place = |insn: &Insn| Place::new(&insn.test, program.layout(), program.align_offset());
@@ -75,7 +74,7 @@ impl<const N: usize> Matcher<N> {
                 *enough = (*enough).max(usize::from(place.start) + usize::from(bytes));
             }
         };
-        // Where the programs are the same, what they were made of does not matter.
+        // If the programs are the same, their origin does not matter.
         if program != exact {
             for insn in original {
                 let place = place(insn);
@@ -107,11 +106,11 @@ impl<const N: usize> Matcher<N> {
             return self.classify_short(sections);
         }
         let mut at = 0;
-        // Jumps lead forward, so that this ends.
+        // Jumps lead forward, so the loop ends.
         while let Some(step) = self.steps.get(at) {
             let section = if N == 1 { 0 } else { usize::from(step.section) };
             let Some(word) = sections.get(section).and_then(|bytes| load(bytes, step.start)) else {
-                // Out of the question: the lengths have been checked.
+                // Unreachable: the lengths have been checked.
                 return self.classify_short(sections);
             };
             let next = step.next[usize::from(self.accepts(step, word))];
@@ -123,20 +122,20 @@ impl<const N: usize> Matcher<N> {
         self.constant
     }
 
-    /// Whether the program is so small that it runs on many packets at once, or is none.
+    /// Whether the program is small enough to run on many packets at once, or empty.
     pub(super) fn is_small(&self) -> bool {
         self.lanes.is_some() || self.steps.is_empty()
     }
 
-    /// The output for a packet of one section that has all bytes that are tested, by tests of single values; else
-    /// `None`. Calls nothing.
+    /// The output for a packet of one section that has all tested bytes, if all tests are of single values; else
+    /// `None`. Calls no function.
     #[inline(always)]
     pub(super) fn classify_at_once(&self, data: &[u8]) -> Option<usize> {
         if self.enough.iter().any(|&enough| data.len() < enough) {
             return None;
         }
         let mut step = self.steps.first()?;
-        // Jumps lead forward, so that this ends.
+        // Jumps lead forward, so the loop ends.
         loop {
             let word = load(data, step.start)?;
             if step.has_set {
@@ -150,7 +149,7 @@ impl<const N: usize> Matcher<N> {
         }
     }
 
-    /// Writes the port of each packet. `sections` gives those of a packet.
+    /// Writes the port of each packet. `sections` returns those of a packet.
     #[inline(always)]
     pub fn classify_all<'a, P>(
         &self,
@@ -186,7 +185,7 @@ impl<const N: usize> Matcher<N> {
         })
     }
 
-    /// Bytes that the forms of the program take.
+    /// The size of the program's forms in bytes.
     pub(super) fn bytes(&self) -> usize {
         let sets = self.sets.iter().map(|set| size_of_val(set) + size_of_val(&**set));
         size_of_val(&*self.steps) + sets.sum::<usize>() + self.careful.bytes()
@@ -201,7 +200,7 @@ impl<const N: usize> Matcher<N> {
         self.sets.get(step.value as usize).is_some_and(|set| set.binary_search(&word).is_ok())
     }
 
-    /// The output for a packet that need not have all the bytes that are tested.
+    /// The output for a packet that may lack bytes that are tested.
     #[cold]
     #[inline(never)]
     fn classify_short(&self, sections: [&[u8]; N]) -> usize {

@@ -1,8 +1,8 @@
-//! Where a step leads, in the form that runs.
+//! The destination of a step, in the form that runs.
 
 use super::insn::Jump;
 
-/// What classification answers when a packet leaves on no output.
+/// The classification result for a packet without an output.
 pub const DROP: usize = usize::MAX;
 
 /// A step by its number, or an output with the highest bit set.
@@ -34,17 +34,17 @@ impl Next {
     }
 }
 
-/// The numbers that stand for "no output" where a batch is classified: ports that no element has.
+/// The numbers that stand for "no output" when a batch is classified: ports that no element has.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Otherwise {
-    /// For packets that match nothing, or what drops them.
+    /// For packets that match nothing, or match a rule that drops them.
     pub dropped: u16,
-    /// For packets without the sections that are looked at.
+    /// For packets without the sections that are tested.
     pub no_sections: u16,
 }
 
 impl Otherwise {
-    /// The port for what classification answers.
+    /// The port for a classification result.
     #[inline(always)]
     pub(super) fn port(self, output: usize) -> u16 {
         if output == DROP { self.dropped } else { u16::try_from(output).unwrap_or(u16::MAX) }

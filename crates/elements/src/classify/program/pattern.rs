@@ -11,7 +11,7 @@ use super::layout::Layout;
 use super::matcher::{Matcher, Single};
 use super::next::Otherwise;
 
-/// A compiled list of patterns: packets leave on the output of the first pattern that matches.
+/// A compiled list of patterns: packets leave by the output of the first pattern that matches.
 ///
 /// Displayed, it is the text of Classifier's `program` handler.
 #[derive(Clone, Debug)]
@@ -23,11 +23,11 @@ pub struct PatternProgram {
 }
 
 impl PatternProgram {
-    /// Compiles one pattern for each output. `align_offset` (0 to 3) is what has to be added to
-    /// offsets in a packet so that multiples of four are addresses that are multiples of four.
+    /// Compiles one pattern for each output. `align_offset` (0 to 3) must be added to offsets in a packet so that
+    /// multiples of four are addresses that are multiples of four.
     ///
     /// # Errors
-    /// All that is wrong with the patterns, at most one finding for each.
+    /// All errors in the patterns, at most one finding for each.
     pub fn compile<S: AsRef<str>>(patterns: &[S], align_offset: u16) -> Result<Self, Vec<Finding>> {
         let mut rules = Vec::with_capacity(patterns.len());
         let mut findings = Vec::new();
@@ -56,13 +56,13 @@ impl PatternProgram {
 
     /// The output for a packet, or [`DROP`](super::DROP) if no pattern matches.
     ///
-    /// Bytes that a packet has not got match no pattern, and so satisfy its negation.
+    /// Bytes that a packet does not have match no pattern, and so satisfy its negation.
     #[inline]
     pub fn classify(&self, data: &[u8]) -> usize {
         self.matcher.classify([data])
     }
 
-    /// The same in fewer instructions, for packets that have all bytes that are tested; else `None`.
+    /// The same in fewer instructions, for packets that have all tested bytes; else `None`.
     #[inline(always)]
     pub fn classify_at_once(&self, data: &[u8]) -> Option<usize> {
         match &self.single {
@@ -71,8 +71,8 @@ impl PatternProgram {
         }
     }
 
-    /// Writes the port of each packet to `ports`, `dropped` for those that match no pattern;
-    /// `data` gives a packet's bytes.
+    /// Writes the port of each packet to `ports`, `dropped` for those that match no pattern; `data` returns a packet's
+    /// bytes.
     #[inline(always)]
     pub fn classify_all<'a, P>(
         &self,
@@ -96,7 +96,7 @@ impl PatternProgram {
         u32::try_from(output).is_ok_and(|output| self.program.reaches(output))
     }
 
-    /// The program, as Click has it.
+    /// The program in Click's form.
     pub fn program(&self) -> &Program {
         &self.program
     }
@@ -116,7 +116,7 @@ struct Clause {
     bytes: Vec<MaskedByte>,
 }
 
-/// A byte and which of its bits count.
+/// A byte and the bits of it to compare.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 struct MaskedByte {
     value: u8,
@@ -125,7 +125,7 @@ struct MaskedByte {
 
 type Complaint = (Range<usize>, String);
 
-/// The expression of a pattern. Each clause becomes one test for each aligned word it touches.
+/// The expression of a pattern. Each clause becomes one test for each aligned word that it touches.
 fn pattern_expr(clauses: &[Clause], align_offset: u16) -> Expr<Test> {
     if clauses.is_empty() {
         return Expr::Is(Test::new(0, 0, 0));
@@ -147,7 +147,7 @@ impl Clause {
                 value[place] = byte.value;
                 mask[place] = byte.mask;
             }
-            // In range: the parser has seen to it that the last byte is.
+            // In range: the parser has checked that the last byte is.
             let offset = u16::try_from(at - in_word).unwrap_or(u16::MAX);
             let test = Test::new(offset, u32::from_be_bytes(value), u32::from_be_bytes(mask));
             tests.push(Expr::Is(test));
@@ -158,7 +158,7 @@ impl Clause {
     }
 }
 
-/// Reads the clauses of a pattern; none if it matches everything.
+/// Parses the clauses of a pattern; none if it matches everything.
 fn parse_pattern(pattern: &str, align_offset: u16) -> Result<Vec<Clause>, Complaint> {
     if pattern == "-" {
         return Ok(Vec::new());
@@ -228,7 +228,7 @@ fn is_hex_digit(byte: u8) -> bool {
     byte.is_ascii_hexdigit() || byte == b'?'
 }
 
-/// A place in a pattern.
+/// A position in a pattern.
 struct Cursor<'a> {
     text: &'a [u8],
     at: usize,
@@ -245,7 +245,7 @@ impl Cursor<'_> {
         here
     }
 
-    /// Skips bytes of one kind and says where they are.
+    /// Skips bytes of one kind and returns their range.
     fn skip(&mut self, kind: impl Fn(u8) -> bool) -> Range<usize> {
         let start = self.at;
         while self.peek().is_some_and(&kind) {
@@ -254,9 +254,9 @@ impl Cursor<'_> {
         start..self.at
     }
 
-    /// The character here; nothing at the end.
+    /// The current character; empty at the end.
     fn here(&self) -> Range<usize> {
-        // A character goes on with bytes that are 10 in front.
+        // The continuation bytes of a character begin with the bits 10.
         let rest = self.text.get(self.at..).unwrap_or_default();
         let length = match rest {
             [] => 0,
@@ -271,7 +271,7 @@ impl Cursor<'_> {
         })
     }
 
-    /// The bytes that digits of value and mask give.
+    /// The bytes for the digits of value and mask.
     fn bytes(&self, value: &Range<usize>, mask: Option<&Range<usize>>) -> Vec<MaskedByte> {
         let masked = |range: &Range<usize>| -> Vec<MaskedByte> {
             let digits = self.text.get(range.clone()).unwrap_or_default();
@@ -287,7 +287,7 @@ impl Cursor<'_> {
     }
 }
 
-/// The byte that two digits give; a bit of a `?` does not count.
+/// The byte for two digits; the bits of a `?` are not compared.
 fn masked_byte(digits: &[u8]) -> MaskedByte {
     digits.iter().fold(MaskedByte { value: 0, mask: 0 }, |byte, &digit| {
         let (value, mask) = match char::from(digit).to_digit(16) {
@@ -356,7 +356,7 @@ mod tests {
     }
 
     #[test]
-    fn programs_read_as_in_click() {
+    fn program_text_is_that_of_click() {
         let ethernet = ["12/0806 20/0001", "12/0806 20/0002", "12/0800", "-"];
         for (patterns, align_offset, text) in [
             (
@@ -399,7 +399,7 @@ alignment offset 1
     }
 
     #[test]
-    fn errors_say_what_and_where() {
+    fn errors_have_a_message_and_a_position() {
         for (pattern, place, message) in [
             ("x", 0..1, "expected a digit"),
             ("0/00 é", 5..7, "expected a digit"),
@@ -442,7 +442,7 @@ alignment offset 1
         })
     }
 
-    /// As a user would write it.
+    /// In the form that a user would write.
     fn written(clause: &Clause) -> String {
         let digits = |of: fn(&MaskedByte) -> u8| -> String {
             clause.bytes.iter().map(|byte| format!("{:02x}", of(byte))).collect()
@@ -461,7 +461,7 @@ alignment offset 1
 
     proptest! {
         #[test]
-        fn programs_match_what_patterns_say(
+        fn programs_classify_as_their_patterns(
             patterns in prop::collection::vec(prop::collection::vec(clause(), 0..4), 1..5),
             packets in prop::collection::vec(prop::collection::vec(0..4_u8, 0..20), 30),
             align_offset in 0..4_u16,

@@ -1,18 +1,18 @@
-//! Where in a packet a test looks, and the words that are there.
+//! The position of a test in a packet, and loading the words there.
 
 use super::insn::Test;
 use super::layout::{Layout, NETWORK, TRANSPORT};
 
-/// Where in a packet a test looks.
+/// The position of a test in a packet.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Place {
     /// The section, by its number.
     pub(super) section: u8,
     /// The first byte of the word in its section.
     pub(super) start: u16,
-    /// How many bytes from `start` on must be there.
+    /// The number of bytes from `start` on that must be present.
     pub(super) needs: u8,
-    /// By how many bits words are shifted so that they begin at `start`.
+    /// The number of bits by which words are shifted so that they begin at `start`.
     shift: u32,
     /// The test of the word at `start`.
     pub(super) test: Test,
@@ -30,8 +30,8 @@ impl Place {
             (Layout::Ip, 1) => NETWORK,
             (Layout::Ip, _) => TRANSPORT,
         };
-        // A word that begins before its section is exchanged for the one at its start; what it
-        // has before the section does not count.
+        // A word that begins before its section is replaced by the one at its start; the bytes before the section are
+        // not compared.
         let shift = 8 * u32::from(before.saturating_sub(test.offset));
         let mut place = Place {
             section: section as u8,
@@ -45,7 +45,7 @@ impl Place {
         place
     }
 
-    /// A word at the test's offset, as the word at `start`.
+    /// A word at the test's offset, converted to the word at `start`.
     pub(super) fn shifted(&self, word: u32) -> u32 {
         word.checked_shl(self.shift).unwrap_or(0)
     }
@@ -64,8 +64,7 @@ pub(super) fn load(bytes: &[u8], start: u16) -> Option<u32> {
     Some(u32::from_ne_bytes(*word))
 }
 
-/// The word at `start`, in network order, if `needs` bytes of it are there; the others are 0 where
-/// they are not.
+/// The word at `start`, in network order, if `needs` bytes of it are present; missing bytes are 0.
 #[inline(always)]
 pub(super) fn load_part(bytes: &[u8], start: u16, needs: u8) -> Option<u32> {
     let rest = bytes.get(usize::from(start)..).unwrap_or_default();

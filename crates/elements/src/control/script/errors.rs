@@ -1,10 +1,10 @@
-//! What goes wrong while a script runs, and who hears of it.
+//! The errors of a script's run, and where they are reported.
 
 use std::cell::{Cell, RefCell};
 
 use millrace_core::Router;
 
-/// Takes the errors of one run.
+/// Collects the errors of one run.
 pub(super) struct Errors<'a> {
     router: &'a Router,
     count: Cell<usize>,
@@ -12,37 +12,37 @@ pub(super) struct Errors<'a> {
 }
 
 enum Hears {
-    /// The user, below a line that says what was going on, if there is one.
+    /// Printed for the user, below a line of context, if there is one.
     User { context: Option<String>, said: Cell<bool> },
-    /// Whoever called.
+    /// Returned to the caller.
     Caller(RefCell<Vec<String>>),
 }
 
 impl<'a> Errors<'a> {
-    /// Tells the user at once.
+    /// Prints errors at once.
     pub(super) fn to_user(router: &'a Router) -> Self {
         let hears = Hears::User { context: None, said: Cell::new(false) };
         Self { router, count: Cell::new(0), hears }
     }
 
-    /// Tells the user at once that it happened while `element` ran.
+    /// Prints errors at once, with the context that `element` was executing.
     pub(super) fn executing(router: &'a Router, element: usize) -> Self {
         let context = Some(format!("While executing ‘{}’:", declaration(router, element)));
         let hears = Hears::User { context, said: Cell::new(false) };
         Self { router, count: Cell::new(0), hears }
     }
 
-    /// Keeps them for whoever called.
+    /// Keeps errors for the caller.
     pub(super) fn to_caller(router: &'a Router) -> Self {
         Self { router, count: Cell::new(0), hears: Hears::Caller(RefCell::default()) }
     }
 
-    /// How many errors there were.
+    /// The number of errors.
     pub(super) fn count(&self) -> usize {
         self.count.get()
     }
 
-    /// An error of one or more lines.
+    /// Reports an error of one or more lines.
     pub(super) fn error(&self, message: &str) {
         self.count.set(self.count.get() + 1);
         match &self.hears {
@@ -57,7 +57,7 @@ impl<'a> Errors<'a> {
         }
     }
 
-    /// An error that happened in a call.
+    /// Reports an error that happened in a call.
     pub(super) fn in_call(&self, call: &str, message: &str) {
         match message {
             "" => self.count.set(self.count.get() + 1),
@@ -65,7 +65,7 @@ impl<'a> Errors<'a> {
         }
     }
 
-    /// What was kept for the caller.
+    /// The errors kept for the caller.
     pub(super) fn into_messages(self) -> String {
         match self.hears {
             Hears::Caller(kept) => kept.into_inner().join("\n"),

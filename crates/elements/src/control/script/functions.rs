@@ -1,5 +1,5 @@
-//! The functions that scripts compute with: arithmetic, comparison, text. They are read handlers
-//! with parameters of every script.
+//! The functions that scripts compute with: arithmetic, comparison, text. They are read handlers, with parameters, of
+//! every script.
 
 use std::cmp::Ordering;
 use std::fmt::Write;
@@ -62,7 +62,7 @@ pub(super) const FUNCTIONS: &[(&str, Function)] = &[
     ("ntohl", |text| Ok((integer(text)? as u32).to_be().into_text())),
 ];
 
-/// The functions that reach outside of the program, which control sockets do not serve.
+/// The functions that access the system outside the program, which control sockets do not serve.
 pub(super) const PRIVATE_FUNCTIONS: &[(&str, Function)] =
     &[("cat", read_file), ("catq", |text| Ok(quote(&read_file(text)?).into_bytes()))];
 
@@ -75,7 +75,7 @@ pub(super) fn truth(text: &str) -> Option<bool> {
     }
 }
 
-/// What Click's functions say of most that they cannot read.
+/// The message of Click's functions for most invalid parameters.
 const SYNTAX: &str = "syntax error";
 
 fn boolean(text: &str) -> Result<bool, String> {
@@ -99,7 +99,7 @@ impl NetworkOrder for i64 {
     }
 }
 
-/// An integer as long as it can be one.
+/// An integer where possible, else a real number.
 #[derive(Clone, Copy, Debug)]
 enum Number {
     Integer(i64),
@@ -122,7 +122,7 @@ impl Number {
         }
     }
 
-    /// An operation on integers when both are, else on reals.
+    /// Applies the integer operation if both are integers, else the real one.
     fn apply(self, other: Self, integers: fn(i64, i64) -> i64, reals: fn(f64, f64) -> f64) -> Self {
         match (self, other) {
             (Self::Integer(a), Self::Integer(b)) => Self::Integer(integers(a, b)),
@@ -162,7 +162,7 @@ impl IntoText for Number {
     }
 }
 
-/// The words of a text, quotes still on.
+/// The words of a text, with their quotes.
 pub(super) fn words(text: &str) -> Vec<&str> {
     split_words(text).iter().map(|word| word.text).collect()
 }
@@ -211,7 +211,7 @@ fn remainder(text: &str) -> Result<Text, String> {
     }
 }
 
-/// The mean; of integers alone a truncated one.
+/// The mean, truncated if all numbers are integers.
 fn average(text: &str) -> Result<Text, String> {
     let numbers = numbers(text)?;
     let count = numbers.len();
@@ -230,7 +230,7 @@ fn greater(text: &str) -> Result<Text, String> {
     Ok(rest.iter().filter(|number| number.real() > first.real()).count().into_text())
 }
 
-/// Compares as numbers if both are, else byte by byte.
+/// Compares as numbers if both are numbers, else byte by byte.
 fn compare(text: &str, holds: fn(Ordering) -> bool) -> Result<Text, String> {
     let words = words(text);
     let [a, b] = words.as_slice() else { return Err(TWO.to_owned()) };
@@ -242,7 +242,7 @@ fn compare(text: &str, holds: fn(Ordering) -> bool) -> Result<Text, String> {
     Ok(holds(order).into_text())
 }
 
-/// Looks at words until one is false.
+/// Checks words until one is false.
 fn all(text: &str) -> Result<bool, String> {
     for word in words(text) {
         if !boolean(word)? {
@@ -252,7 +252,7 @@ fn all(text: &str) -> Result<bool, String> {
     Ok(true)
 }
 
-/// Looks at words until one is true.
+/// Checks words until one is true.
 fn any(text: &str) -> Result<bool, String> {
     for word in words(text) {
         if boolean(word)? {
@@ -276,7 +276,7 @@ fn nth(text: &str) -> Result<Text, String> {
     Ok(rest.get(index).copied().unwrap_or_default().into_text())
 }
 
-/// Sorts words: as numbers if all are, else byte by byte.
+/// Sorts words: as numbers if all are numbers, else byte by byte.
 fn sort(text: &str) -> Result<Text, String> {
     let mut words = words(text);
     let keys: Option<Vec<f64>> =
@@ -324,7 +324,7 @@ fn sprintf(text: &str) -> Result<Text, String> {
 /// One `%...` of a format.
 struct Directive {
     left: bool,
-    /// Whether only 16 bits of an integer count.
+    /// Whether to use only 16 bits of an integer.
     shorts: bool,
     zeros: bool,
     plus: bool,
@@ -338,7 +338,7 @@ struct Directive {
 impl Directive {
     const WIDEST: usize = 4096;
 
-    /// Reads what follows a percent sign; widths that are asterisks are taken from `values`.
+    /// Parses what follows a percent sign; a width of `*` comes from `values`.
     fn parse<'t, 'v>(
         text: &'t str,
         values: &mut impl Iterator<Item = &'v str>,
@@ -492,7 +492,7 @@ mod tests {
     }
 
     #[test]
-    fn functions_compute() {
+    fn functions_return_the_expected_values() {
         for (name, text, expected) in [
             ("add", "10 5 2", "17"),
             ("add", "", "0"),
@@ -543,7 +543,7 @@ mod tests {
     }
 
     #[test]
-    fn nonsense_is_refused() {
+    fn invalid_parameters_are_refused() {
         for (name, text) in [
             ("add", "1 x"),
             ("mod", "1.5 2"),

@@ -1,4 +1,4 @@
-//! Scripts at run time: where they stand, and how they step.
+//! Scripts at run time: their position, and how they step.
 
 use std::cell::RefCell;
 use std::collections::HashMap;
@@ -17,16 +17,16 @@ use super::functions;
 use super::names::{Arguments, Names};
 use super::program::{Program, Redirect, Step, Target};
 
-/// A script: its program, its variables, and where it stands.
+/// A script: its program, its variables, and its position.
 pub(super) struct Machine {
     pub(super) program: Program,
     pub(super) kind: Kind,
     timer: Timer,
     variables: Lock<HashMap<String, Text>>,
     position: Lock<Position>,
-    /// The call that a script which waits belongs to.
+    /// The arguments of the call that a waiting script belongs to.
     arguments: Lock<Arguments>,
-    /// The thread that runs the script from where it stands.
+    /// The thread that runs the script from its position.
     runner: Lock<Option<ThreadId>>,
 }
 
@@ -35,37 +35,37 @@ pub(super) struct Machine {
 pub(in crate::control) enum Kind {
     /// From the start.
     Active,
-    /// From the start; and it decides what happens when the program is asked to stop.
+    /// From the start; it also decides what happens when the program is asked to stop.
     Driver,
-    /// When its handler `run` is called.
+    /// When its `run` handler is called.
     Passive,
     /// When any handler is called.
     Proxy,
-    /// When a packet comes.
+    /// When a packet arrives.
     Packet,
-    /// When one of these signals comes.
+    /// When one of these signals arrives.
     Signal(Vec<i32>),
 }
 
-/// Where a script stands.
+/// The position of a script.
 #[derive(Clone, Debug, Default)]
 struct Position {
     /// The next instruction.
     at: usize,
-    /// Waits that were passed, ever.
+    /// The number of waits passed so far.
     taken: i64,
-    /// Steps that waits for several of them have had.
+    /// For waits of several steps: the steps so far.
     counts: HashMap<usize, u64>,
-    /// Whether the script, which does not begin with a wait, has not begun.
+    /// Whether the script has not started; only for a script that does not start with a wait.
     fresh: bool,
-    /// Steps that came while the script ran.
+    /// Steps requested while the script ran.
     owed: Option<i64>,
 }
 
 /// How a run of a script ended.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(super) enum Ended {
-    /// It ended, waits or was given up; what it returns.
+    /// It ended, is waiting, or was given up; the value that it returns.
     Well(Text),
     /// It asked the program to stop.
     Stop,
@@ -73,7 +73,7 @@ pub(super) enum Ended {
     Error,
 }
 
-/// Who makes a script step.
+/// What makes a script step.
 #[derive(Clone, Copy, PartialEq, Eq)]
 pub(super) enum How {
     /// A handler, or the timer.
@@ -84,16 +84,16 @@ pub(super) enum How {
     Jump,
 }
 
-/// A script may jump this often without waiting.
+/// The number of jumps that a script may make without waiting.
 const MOST_JUMPS: u32 = 1000;
-/// Scripts may call one another this deep.
+/// How deeply scripts may call one another.
 const DEEPEST: u32 = 32;
 
 thread_local! {
     static DEPTH: std::cell::Cell<u32> = const { std::cell::Cell::new(0) };
 }
 
-/// Where a run takes place.
+/// The router and the element that a run belongs to.
 #[derive(Clone, Copy)]
 pub(super) struct Place<'a> {
     pub(super) router: &'a Router,
@@ -113,7 +113,7 @@ impl Machine {
         }
     }
 
-    /// Sets the variables that are set once, and gets an active script going.
+    /// Sets the `init` variables and starts an active script.
     pub(super) fn start(&self, router: &Router, element: usize) {
         let errors = Errors::executing(router, element);
         let place = Place { router, element };
@@ -146,7 +146,7 @@ impl Machine {
     pub(super) fn wake(&self, place: Place<'_>) {
         let errors = Errors::executing(place.router, place.element);
         let Some(_guard) = self.enter() else {
-            // Another thread makes it step.
+            // Another thread is running the script: try again soon.
             let soon = place.router.clock().now() + Timestamp::from_millis(1);
             return self.timer.schedule_at(soon);
         };
@@ -160,7 +160,7 @@ impl Machine {
         self.finish(&run);
     }
 
-    /// Steps past waits. Returns how the script stands then, and whether it waits.
+    /// Steps past waits. Returns how the run ended, and whether the script waits.
     pub(super) fn step(
         &self,
         place: Place<'_>,
@@ -170,7 +170,7 @@ impl Machine {
     ) -> (Ended, bool) {
         let run = Run::shared(self, place, errors);
         let Some(_guard) = self.enter() else {
-            // Whoever runs it takes the steps.
+            // The thread that runs the script takes these steps.
             let owed = self.position().owed.unwrap_or(0);
             self.position().owed = Some(owed + n);
             return (Ended::Well(Text::new()), true);
@@ -197,7 +197,7 @@ impl Machine {
         }
     }
 
-    /// Goes to a label. None when there is none.
+    /// Goes to a label. `None` if there is no such label.
     pub(super) fn go_to(
         &self,
         place: Place<'_>,
@@ -213,8 +213,7 @@ impl Machine {
         Some(self.step(place, errors, 0, How::Jump).0)
     }
 
-    /// Whether a driver script wants the program to go on when it is asked to stop; if so, the
-    /// request counts as a step.
+    /// Whether a driver script keeps the program running when it is asked to stop; if so, the request counts as a step.
     pub(super) fn outlives_stop(&self, place: Place<'_>) -> bool {
         if self.kind != Kind::Driver {
             return false;
@@ -232,9 +231,8 @@ impl Machine {
         false
     }
 
-    /// Runs a script that is called, from its first instruction. Scripts that run by themselves
-    /// begin anew; of the others each call has a run of its own, which can be told to step when it
-    /// waits.
+    /// Runs a called script from its first instruction. Scripts that run on their own start again; each call of the
+    /// others has a run of its own, which can be stepped when it waits.
     pub(super) fn call(
         &self,
         place: Place<'_>,
@@ -273,7 +271,7 @@ impl Machine {
         ended
     }
 
-    /// Lets the timer and the handlers go on with a run that waits.
+    /// Lets the timer and the handlers continue a run that waits.
     fn adopt(&self, run: Run<'_>) {
         let (Some(position), Some(arguments)) = (run.position, run.arguments) else { return };
         let position = position.into_inner();
@@ -284,7 +282,7 @@ impl Machine {
         }
     }
 
-    /// How the script ended, by the instruction that it stands at.
+    /// How the script ended, according to the instruction at its position.
     fn finish(&self, run: &Run<'_>) -> Ended {
         let at = run.with(|position| position.at);
         let packet = self.kind == Kind::Packet;
@@ -311,7 +309,7 @@ impl Machine {
         }
     }
 
-    /// Lets signals run the script.
+    /// Makes signals run the script.
     pub(super) fn listen(&self, place: Place<'_>, signals: &[i32]) {
         for &signal in signals {
             place.router.signals().listen(signal, place.element);
@@ -326,7 +324,7 @@ impl Machine {
         self.variables().insert(variable.to_owned(), value);
     }
 
-    /// Whether a variable is readable as a handler.
+    /// Whether a variable can be read as a handler.
     pub(super) fn exports(&self, variable: &str) -> bool {
         self.program.exported.contains(variable)
     }
@@ -347,7 +345,7 @@ impl Machine {
         self.runner.lock()
     }
 
-    /// Makes this thread the one that runs the script; none while another thread is.
+    /// Makes this thread the one that runs the script; `None` while another thread runs it.
     fn enter(&self) -> Option<Entered<'_>> {
         let me = std::thread::current().id();
         let mut runner = self.runner();
@@ -362,7 +360,7 @@ impl Machine {
     }
 }
 
-/// While it lives, this thread runs the script.
+/// This thread runs the script as long as this value lives.
 struct Entered<'a> {
     machine: Option<&'a Machine>,
 }
@@ -380,23 +378,23 @@ pub(super) struct Run<'a> {
     pub(super) machine: &'a Machine,
     pub(super) place: Place<'a>,
     pub(super) errors: &'a Errors<'a>,
-    /// Where the run stands, if not where the script does.
+    /// The position of the run, if not the script's own.
     position: Option<RefCell<Position>>,
-    /// What the run knows of its call, if not what the script does.
+    /// The arguments of the run's call, if not the script's own.
     pub(super) arguments: Option<RefCell<Arguments>>,
 }
 
-/// What comes after an instruction, if not the next one.
+/// What follows an instruction, if not the next one.
 enum Go {
     On,
-    /// The script waits, or gives a value.
+    /// The script waits, or returns a value.
     Wait,
     /// The script ends here.
     End,
 }
 
 impl<'a> Run<'a> {
-    /// A run from where the script stands.
+    /// A run from the script's position.
     fn shared(machine: &'a Machine, place: Place<'a>, errors: &'a Errors<'a>) -> Self {
         Self { machine, place, errors, position: None, arguments: None }
     }
@@ -408,8 +406,8 @@ impl<'a> Run<'a> {
         }
     }
 
-    /// Takes instructions until `n` waits are passed and another one is reached. Returns how often
-    /// the script jumped, and whether it waits.
+    /// Executes instructions until `n` waits are passed and another one is reached. Returns how often the script
+    /// jumped, and whether it waits.
     fn advance(&self, n: i64, how: How, jumps: u32) -> (u32, bool) {
         let steps = &self.machine.program.steps;
         let target = self.with(|position| position.taken + n);
@@ -549,7 +547,7 @@ impl<'a> Run<'a> {
         };
         let handler = text.starts_with(|c: char| c.is_ascii_alphabetic() || c == '@' || c == '_');
         let mut value = match handler {
-            // What the handler prints comes first.
+            // The handler's own output comes first.
             true if file.is_none() => {
                 drop(out);
                 let value = self.names().called(text, unquotes).unwrap_or_default();
@@ -582,7 +580,7 @@ impl<'a> Run<'a> {
         }
     }
 
-    /// Schedules the timer after a time; false when it is none.
+    /// Schedules the timer after a time; returns false if the text is not a time.
     fn wait(&self, time: &str) -> bool {
         let time = self.names().expanded(time);
         let scope = self.place.router.scope_of(self.place.element);

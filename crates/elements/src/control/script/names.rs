@@ -1,4 +1,4 @@
-//! What names mean in a script: variables and handlers.
+//! What names in a script refer to: variables and handlers.
 
 use std::borrow::Cow;
 
@@ -10,10 +10,10 @@ use super::functions;
 use super::machine::{Kind, Run};
 use super::program::split;
 
-/// Replacing variables may make a text this long.
+/// The longest text that replacing variables may produce.
 const LONGEST: usize = 1 << 20;
 
-/// What a script that is called knows of the call.
+/// The arguments of a script's call.
 #[derive(Clone, Debug, Default)]
 pub(super) struct Arguments {
     /// `$0`: the handler.
@@ -31,16 +31,16 @@ pub(super) struct Names<'a> {
     pub(super) run: &'a Run<'a>,
 }
 
-/// A handler that is called, and the text for it.
+/// A handler to call, and the text for it.
 struct Called {
-    /// None when it is one of the router's own.
+    /// `None` for one of the router's own.
     element: Option<usize>,
     handler: String,
     text: Text,
 }
 
 impl Names<'_> {
-    /// A text with its variables replaced, and a layer of quotes removed if asked.
+    /// A text with its variables replaced, and a layer of quotes removed if requested.
     pub(super) fn text(&self, text: &str, unquotes: bool) -> Text {
         let text = self.expanded(text);
         if unquotes { unquote(&text) } else { text.into_bytes() }
@@ -66,12 +66,12 @@ impl Names<'_> {
         }
     }
 
-    /// Reads the handler that a text calls; none, and an error, when it does not answer.
+    /// Reads the handler that a text calls; `None`, and an error, if it fails.
     pub(super) fn called(&self, text: &str, unquotes: bool) -> Option<Text> {
         self.called_by_name(text, unquotes).map(|(_, value)| value)
     }
 
-    /// As [`called`](Self::called), and the handler's full name.
+    /// As [`called`](Self::called), but also returns the handler's full name.
     pub(super) fn called_by_name(&self, text: &str, unquotes: bool) -> Option<(String, Text)> {
         let called = self.parse(&self.expanded(text), unquotes, false)?;
         match self.read(&called) {
@@ -83,9 +83,9 @@ impl Names<'_> {
         }
     }
 
-    /// Writes the handler that a text calls; the status, or none when there is no such handler.
+    /// Writes the handler that a text calls; returns the status, or `None` if there is no such handler.
     pub(super) fn written(&self, text: &str, unquotes: bool) -> Option<i32> {
-        /// What Click's handlers return when they refuse: "invalid argument", as a number.
+        /// The result of Click's handlers on failure: "invalid argument", as a number.
         const REFUSED: i32 = -22;
         let called = self.parse(&self.expanded(text), unquotes, true)?;
         let router = self.run.place.router;
@@ -126,8 +126,8 @@ impl Names<'_> {
         Some(called)
     }
 
-    /// The element and the handler that a name means here: `element.handler`, `.handler` for one
-    /// of the router's own, or `handler` for one of the script's or else of the router's.
+    /// The element and the handler that a name refers to: `element.handler`, `.handler` for one of the router's own, or
+    /// `handler` for one of the script's or else of the router's.
     fn locate<'n>(&self, name: &'n str) -> Result<(Option<usize>, &'n str), String> {
         let place = self.run.place;
         let own = || place.router.access_of(Some(place.element), name).is_some();
@@ -158,7 +158,7 @@ impl Names<'_> {
         }
     }
 
-    /// What a run knows that the script's handlers do not: the arguments of its own call.
+    /// Reads what only the run knows, not the script's handlers: the arguments of its own call.
     fn read_own(&self, id: usize, called: &Called) -> Option<Result<Text, HandlerError>> {
         if id != self.run.place.element || !matches!(&*called.handler, "get" | "shift") {
             return None;
@@ -244,7 +244,7 @@ impl Arguments {
     }
 }
 
-/// Takes the first word off a text.
+/// Removes and returns the first word of a text.
 pub(super) fn shift(text: &mut String) -> Text {
     let (word, rest) = split(text);
     let (word, rest) = (word.as_bytes().to_vec(), rest.to_owned());

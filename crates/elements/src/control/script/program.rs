@@ -14,14 +14,14 @@ pub(super) struct Program {
     pub(super) exported: HashSet<String>,
 }
 
-/// An instruction. Texts are as written: variables are replaced when it runs.
+/// An instruction. Texts are unchanged: variables are replaced when it runs.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(super) enum Step {
-    /// Where a script begins that does not begin with a wait.
+    /// The start of a script that does not start with a wait.
     Begin,
     /// Sets a variable.
     Set { variable: String, text: String, unquotes: bool },
-    /// Sets a variable when the script is initialised, and does nothing when it runs.
+    /// Sets a variable when the script is initialised; does nothing when it runs.
     Init { variable: String, text: String, unquotes: bool },
     /// Prints a text or a handler's value.
     Print { to: Option<Redirect>, text: String, newline: bool, unquotes: bool },
@@ -29,11 +29,11 @@ pub(super) enum Step {
     Read { text: String, unquotes: bool },
     /// Writes a handler.
     Write { text: String, unquotes: bool },
-    /// Waits for a number of steps, or in a driver script of requests to stop.
+    /// Waits for a number of steps or, in a driver script, requests to stop.
     WaitFor { count: u64 },
     /// Waits for a time.
     WaitTime { time: String },
-    /// Goes elsewhere if a condition holds.
+    /// Jumps if a condition holds.
     Goto { target: Target, condition: String },
     /// Ends with a value.
     Return { text: String, unquotes: bool },
@@ -41,7 +41,7 @@ pub(super) enum Step {
     Error { text: String, unquotes: bool },
     /// Ends.
     End,
-    /// Ends, and does not let a packet pass or a signal come again.
+    /// Ends; drops the packet, or stops listening for signals.
     Exit,
     /// Ends, and asks the program to stop.
     Stop,
@@ -49,14 +49,14 @@ pub(super) enum Step {
     Label,
 }
 
-/// A file that is printed to.
+/// A file to print to.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(super) struct Redirect {
     pub(super) file: String,
     pub(super) appends: bool,
 }
 
-/// Where a jump leads.
+/// The target of a jump.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Target {
     Step(usize),
@@ -67,7 +67,7 @@ pub(super) enum Target {
 }
 
 impl Program {
-    /// Reads all arguments that are left as instructions.
+    /// Reads all remaining arguments as instructions.
     pub(super) fn read(args: &mut Args<'_>, drives: bool) -> Self {
         let mut program = Self::default();
         let mut jumps = Vec::new();
@@ -107,7 +107,7 @@ impl Program {
         program
     }
 
-    /// Where a label, or the name of a way to end, leads.
+    /// The target of a label, or of a predefined one.
     pub(super) fn target(&self, label: &str) -> Option<Target> {
         if let Some(&step) = self.labels.get(label) {
             return Some(Target::Step(step));
@@ -122,7 +122,7 @@ impl Program {
         })
     }
 
-    /// Adds an instruction; returns where it stands.
+    /// Adds an instruction; returns its position.
     fn add(&mut self, step: Step) -> usize {
         let waits = matches!(step, Step::WaitFor { .. } | Step::WaitTime { .. });
         if self.steps.is_empty() && !waits {
@@ -184,7 +184,7 @@ impl Program {
                 if rest.is_empty() || rest.contains(char::is_whitespace) {
                     return None;
                 }
-                // Of two labels with one name the first one counts.
+                // If two labels have the same name, the first one counts.
                 self.labels.entry(text).or_insert(usize::MAX);
                 Step::Label
             }
@@ -210,7 +210,7 @@ pub(super) fn split(text: &str) -> (&str, &str) {
     millrace_lang::config::shift_word(text)
 }
 
-/// The file that `>FILE` or `>>FILE` names, and what follows.
+/// The file named by `>FILE` or `>>FILE`, and the rest of the text.
 fn redirect(text: &str) -> (Option<Redirect>, &str) {
     let (appends, rest) = match (text.strip_prefix(">>"), text.strip_prefix('>')) {
         (Some(rest), _) => (true, rest),

@@ -1,4 +1,4 @@
-//! Signals by name, and sending them.
+//! Signal names, and sending signals.
 
 use millrace_core::element::{HandlerError, Text};
 use millrace_core::os_error_text;
@@ -21,7 +21,7 @@ const NAMES: &[(&str, Signal)] = &[
     ("USR2", Signal::USR2),
 ];
 
-/// The number of a signal that is given by name or number.
+/// The number of a signal, given by name or number.
 pub(super) fn number(text: &str) -> Option<i32> {
     let named = NAMES.iter().find(|(name, _)| *name == text);
     let number = named.map(|(_, signal)| signal.as_raw()).or_else(|| text.parse().ok())?;

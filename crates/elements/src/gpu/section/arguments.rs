@@ -1,15 +1,15 @@
-//! Arguments that several GPU elements take.
+//! Arguments that several GPU elements have.
 
 use millrace_core::Args;
 use millrace_core::args::{Arg, ArgError, ArgText, Kind, Scope};
 
-/// Where the predicate word goes unless the configuration says otherwise: annotations there are of rare use.
+/// Default annotation for the predicate word: few elements use this one.
 pub(crate) const PREDICATE_ANNOTATION: usize = 40;
 
-/// Outputs of an element that has one port and does not say OUTPUTS: four bits of the predicate word.
+/// Default of OUTPUTS for an element with one connected output: it needs four bits of the predicate word.
 const MANY: u32 = 14;
 
-/// Reads OUTPUTS: between how many outputs an element decides of which `ports` are connected.
+/// Reads OUTPUTS: the number of outputs that an element decides between, of which `ports` are connected.
 pub(crate) fn outputs_of(args: &mut Args<'_>, ports: usize) -> u32 {
     let outputs = args.in_range("OUTPUTS", Kind::Keyword, 1..=1022u32);
     if let Some(outputs) = outputs.filter(|&outputs| ports > 1 && outputs as usize != ports) {

@@ -1,4 +1,4 @@
-//! The GPU elements of a router, as they find one another.
+//! The registry through which the GPU elements of a router find one another.
 
 use std::sync::{Arc, OnceLock};
 
@@ -11,7 +11,7 @@ use super::runtime::Runtime;
 use super::unit::Unit;
 use super::walk;
 
-/// The GPU elements of a router by index, and the sections that they make.
+/// The GPU elements of a router by index, and the sections that they form.
 #[derive(Default)]
 pub(crate) struct Book {
     roles: Lock<Roles>,
@@ -20,8 +20,7 @@ pub(crate) struct Book {
 }
 
 impl Book {
-    /// Finds the sections of the router and makes their plans, for whichever element asks first, and reports
-    /// what is wrong.
+    /// Finds the sections of the router, makes their plans and reports errors. Only the first call does this.
     pub(crate) fn inspect(&self, inspection: &mut Inspection<'_>) {
         self.units.get_or_init(|| {
             let roles = self.roles.lock();
@@ -37,7 +36,7 @@ impl Book {
     }
 }
 
-/// An element that stands in the book.
+/// An element that is registered in the book.
 pub(crate) struct Member {
     pub(crate) book: Arc<Book>,
     element: usize,
@@ -45,19 +44,19 @@ pub(crate) struct Member {
 }
 
 impl Member {
-    /// Enters the element that `setup` is for in the book of its router, with its role.
+    /// Registers the element that `setup` belongs to, with its role, in the book of its router.
     pub(crate) fn enter(setup: &mut Setup<'_>, role: Role) -> Self {
         let book: Arc<Book> = setup.shared();
         book.roles.lock().insert(setup.id(), role);
         Self { book, element: setup.id(), unit: OnceLock::new() }
     }
 
-    /// Sees to it that the sections are [found](Book::inspect).
+    /// Ensures that the sections are [found](Book::inspect).
     pub(crate) fn inspect(&self, inspection: &mut Inspection<'_>) {
         self.book.inspect(inspection);
     }
 
-    /// The section that the element belongs to, once it has been found: none while there is something wrong.
+    /// The section that the element belongs to, once it has been found; `None` while there are errors.
     #[inline]
     pub(crate) fn unit(&self) -> Option<&Arc<Unit>> {
         if let Some(unit) = self.unit.get() {
@@ -68,7 +67,7 @@ impl Member {
         Some(self.unit.get_or_init(|| found.clone()))
     }
 
-    /// Has the section count from 0 again, for all elements that tell its counts.
+    /// Resets the section's counts, for all elements that report them.
     pub(crate) fn reset_counts(&self) {
         if let Some(unit) = self.unit() {
             unit.section.reset_counts();

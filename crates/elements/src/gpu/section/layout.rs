@@ -1,4 +1,4 @@
-//! Which elements a section has, and the ways of packets between them.
+//! The elements of a section, and the connections between them.
 
 /// The elements of a section, by index.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
@@ -17,17 +17,17 @@ pub(crate) struct Layout {
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) struct Placed {
     pub(crate) element: usize,
-    /// Between how many outputs it decides; 0 when it decides nothing.
+    /// The number of outputs that it decides between; 0 if it decides nothing.
     pub(crate) outputs: u32,
-    /// The ways to it: a stage's place in the section, and the port of its element. Empty when all
-    /// packets come.
+    /// The connections to it: a stage's place in the section, and the output port of its element. Empty when it gets
+    /// all packets.
     pub(crate) from: Vec<(usize, usize)>,
     /// The stage and the output that CHK_ANNO names.
     pub(crate) only: Option<(usize, u32)>,
 }
 
 impl Layout {
-    /// More stages than a plan has launches for.
+    /// The maximum number of stages, which is also a plan's limit on launches.
     pub(crate) const MOST: usize = 64;
 
     /// All elements of the section.
@@ -37,14 +37,14 @@ impl Layout {
         frame.chain(self.stages.iter().map(|placed| placed.element))
     }
 
-    /// The place of a stage.
+    /// The place of a stage in the section.
     pub(crate) fn place_of(&self, element: usize) -> Option<usize> {
         self.stages.iter().position(|placed| placed.element == element)
     }
 
-    /// Whether stage `before` lies on every way to stage `place`.
+    /// Whether every path to stage `place` passes stage `before`.
     pub(crate) fn is_passed(&self, before: usize, place: usize) -> bool {
-        // Stages stand after those that lead to them.
+        // Stages come after those that lead to them.
         let mut after: Vec<bool> = Vec::with_capacity(self.stages.len());
         for placed in &self.stages {
             let passed = |&(from, _): &(usize, usize)| {
@@ -55,7 +55,7 @@ impl Layout {
         after.get(place).copied().unwrap_or(false)
     }
 
-    /// The stages that lie on some way to the stage at `place`, by their places.
+    /// The places of the stages on any path to the stage at `place`.
     pub(crate) fn ancestors(&self, place: usize) -> impl Iterator<Item = usize> + use<> {
         let mut before: Vec<u64> = Vec::with_capacity(self.stages.len());
         for placed in &self.stages {

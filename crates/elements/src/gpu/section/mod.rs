@@ -1,17 +1,17 @@
-//! GPU sections beside their elements: what is found in the graph, planned, and run.
+//! GPU sections apart from their elements: finding them in the graph, planning and running them.
 //!
-//! From the ground up, each knowing only what stands before it:
+//! The modules from the bottom up; each depends only on those before it:
 //!
 //! | | |
 //! |---|---|
-//! | [`layout`] | which elements a section has, and the ways between them |
-//! | [`arguments`], [`predicate`] | what several elements are told, such as CHK_ANNO |
-//! | [`role`] | what an element says of itself when it is configured |
-//! | [`walk`] | graph and roles to layouts, or what is wrong with the graph |
+//! | [`layout`] | the elements of a section, and the connections between them |
+//! | [`arguments`], [`predicate`] | arguments that several elements have, such as CHK_ANNO |
+//! | [`role`] | an element's part in its section, from its arguments |
+//! | [`walk`] | graph and roles to layouts, or errors in the graph |
 //! | [`runtime`] | the device that all sections of a router share |
-//! | [`news`] | when people are told that the device has failed, or works again |
-//! | [`unit`] | a section that runs: packets in, packets out, and who counts them |
-//! | [`planning`], [`notes`] | layout and roles to a unit, or what is wrong with the roles |
+//! | [`news`] | when to report that the device has failed, or works again |
+//! | [`unit`] | a section that runs: packets in, packets out, and their counts |
+//! | [`planning`], [`notes`] | layout and roles to a unit, or errors in the roles |
 //! | [`book`] | the roles and units of a router: where its elements find one another |
 
 pub(super) mod arguments;

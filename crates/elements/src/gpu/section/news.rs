@@ -1,24 +1,25 @@
-//! What people are told of a section's device while the router runs.
+//! Messages about a section's device while the router runs.
 
 use std::sync::atomic::{AtomicBool, Ordering::Relaxed};
 use std::time::Duration;
 
 use millrace_core::{Lock, Timestamp};
 
-/// Tells when a section's device stops working, and when it works again: not each fault, but what is so once a second.
+/// Reports when a section's device stops working, and when it works again: not each fault, but the state, at most once
+/// a second.
 #[derive(Debug, Default)]
 pub(crate) struct News {
-    /// What was told last: that it does not work.
+    /// Whether the last report was that it does not work.
     failed: AtomicBool,
-    /// Before this time nothing is told.
+    /// No report is made before this time.
     until: Lock<Timestamp>,
 }
 
-/// Between two messages.
+/// The minimum time between two reports.
 const INTERVAL: Duration = Duration::from_secs(1);
 
 impl News {
-    /// What is to be told when a thread finds that the device has failed, or that it works.
+    /// The message to print when a thread finds that the device has failed, or that it works.
     #[inline]
     pub(crate) fn of(&self, failed: bool, now: Timestamp) -> Option<&'static str> {
         if failed == self.failed.load(Relaxed) { None } else { self.changed(failed, now) }
@@ -43,7 +44,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn what_has_changed_is_told_and_once_a_second_at_most() {
+    fn changes_are_reported_at_most_once_a_second() {
         let news = News::default();
         let failed_at = |millis, failed| {
             let told = news.of(failed, Timestamp::from_millis(millis));

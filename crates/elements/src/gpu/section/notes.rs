@@ -1,5 +1,5 @@
-//! Annotations that a section's elements write when packets leave it: no two of them the same one, and none that
-//! another element was to read.
+//! Annotations that a section's elements write when packets leave it. No two elements may write the same one, and none
+//! should write one that a later element reads.
 
 use std::ops::Range;
 
@@ -11,7 +11,7 @@ use millrace_lang::Diagnostic;
 use super::layout::Layout;
 use super::role::StageRole;
 
-/// Reports what writes over something else. `predicate` is the annotation of the predicate word, if there is one.
+/// Reports conflicting writes. `predicate` is the annotation of the predicate word, if there is one.
 pub(crate) fn check(
     layout: &Layout,
     stages: &[&StageRole],
@@ -63,8 +63,7 @@ pub(crate) fn check(
     }
 }
 
-/// Whether results of two elements can be noted in places that overlap: each writes what it found for packets
-/// that came to it.
+/// Whether two elements can write overlapping annotations: each writes its results only for packets that came to it.
 fn take_turns(kernels: [Kernel; 2], same_place: bool) -> bool {
     let looks_up = |kernel| matches!(kernel, Kernel::Lpm4 | Kernel::Lpm6);
     kernels.into_iter().all(looks_up) || same_place && kernels[0] == kernels[1]

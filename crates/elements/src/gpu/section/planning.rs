@@ -1,4 +1,4 @@
-//! From a section's layout and the roles of its elements to what runs.
+//! From a section's layout and the roles of its elements to a unit that runs.
 
 use std::sync::Arc;
 
@@ -93,7 +93,7 @@ fn settings(
     let inline = inspection.clock().is_virtual();
     let default = Settings::default();
     let (mode, interval, probe) = match layout.balancer.and_then(|balancer| roles.get(&balancer)) {
-        // What is measured is real time, by which no two runs would be the same.
+        // Measurements use real time, so no two runs would be the same.
         Some(Role::Balancer(Balancing { mode: Mode::Adaptive, interval, probe })) if inline => {
             (Mode::Gpu, *interval, *probe)
         }

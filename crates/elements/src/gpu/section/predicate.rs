@@ -1,4 +1,4 @@
-//! Predicates as arguments: which packets an element means.
+//! Predicates as arguments: they select packets by an element's decision.
 
 use millrace_core::Inspection;
 use millrace_core::args::{Arg, ArgError, ArgText, Scope};
@@ -6,13 +6,13 @@ use millrace_lang::{Diagnostic, Span, nearest};
 
 use super::layout::{Layout, Placed};
 
-/// `element.output`: the packets that a GPU element decided to send by that output.
+/// `element.output`: the packets for which a GPU element chose that output.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub(crate) struct Predicate {
-    /// The element's name, as it is written.
+    /// The element's name in the configuration.
     pub(crate) element: String,
     pub(crate) output: u32,
-    /// Where it is written.
+    /// Its position in the configuration.
     pub(crate) span: Option<Span>,
 }
 
@@ -34,10 +34,10 @@ impl Arg for Predicate {
 }
 
 impl Predicate {
-    /// The stage of a section that is meant by element `user`, by its place, and the output.
+    /// The stage that element `user` refers to, by its place in the section, and the output.
     ///
     /// # Errors
-    /// There is none; the finding says what may have been meant.
+    /// There is none; the diagnostic suggests what may have been meant.
     pub(crate) fn resolve(
         &self,
         user: usize,
@@ -61,7 +61,7 @@ impl Predicate {
             };
             return Err(Box::new(Diagnostic::error(span, message)));
         }
-        // An element of the section itself can mean those before it alone.
+        // An element of the section itself can only refer to earlier ones.
         let place = layout.place_of(user);
         let decides = |&(at, placed): &(usize, &Placed)| {
             placed.outputs > 0 && place.is_none_or(|place| layout.is_passed(at, place))

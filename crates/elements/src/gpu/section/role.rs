@@ -1,4 +1,4 @@
-//! What each GPU element is to its section, as its arguments say.
+//! The role of each GPU element in its section, from its arguments.
 
 use std::collections::BTreeMap;
 use std::ops::Range;
@@ -13,61 +13,61 @@ use millrace_gpu::section::Mode;
 
 use super::predicate::Predicate;
 
-/// What an element is to its section.
+/// The role of an element in its section.
 pub(crate) enum Role {
-    /// Where packets go in.
+    /// The entry for packets.
     Batcher(Collecting),
-    /// What chooses between device and CPU.
+    /// Chooses between device and CPU.
     Balancer(Balancing),
-    /// The beginning of what is done on the device.
+    /// The start of the work on the device.
     ToDevice,
-    /// Something done on the device.
+    /// A step of the work on the device.
     Stage(StageRole),
-    /// The end of what is done on the device.
+    /// The end of the work on the device.
     ToHost,
-    /// What keeps batches in order, and how many of them.
+    /// Keeps batches in order; the maximum number of them.
     CompletionQueue(Option<usize>),
-    /// Where packets come out: its tasks, and the annotation for predicates.
+    /// The exit for packets: its tasks, and the annotation for predicates.
     Debatcher(Receiver, usize),
 }
 
 /// The roles of a router's elements by index.
 pub(crate) type Roles = BTreeMap<usize, Role>;
 
-/// How packets are collected.
+/// How to collect packets.
 #[derive(Clone, Debug)]
 pub(crate) struct Collecting {
-    /// The most packets of a batch.
+    /// Maximum number of packets in a batch.
     pub(crate) capacity: usize,
-    /// How old a batch may grow before it ends.
+    /// Maximum age of a batch's oldest packet.
     pub(crate) timeout: Duration,
-    /// The most bytes of payload of a batch.
+    /// Maximum bytes of payload in a batch.
     pub(crate) bytes: usize,
-    /// Batches of a thread on the device at once, if the Batcher says so.
+    /// Maximum number of a thread's batches on the device at once, if the Batcher sets it.
     pub(crate) slots: Option<usize>,
-    /// What is copied beside what the elements ask for.
+    /// What to copy in addition to what the elements need.
     pub(crate) slices: Vec<Region>,
 }
 
-/// How batches are divided between device and CPU.
+/// How to divide batches between device and CPU.
 #[derive(Clone, Debug)]
 pub(crate) struct Balancing {
     pub(crate) mode: Mode,
-    /// The time between two looks.
+    /// The time between adjustments.
     pub(crate) interval: Duration,
     /// The part of the batches that goes the other way.
     pub(crate) probe: f64,
 }
 
-/// A [`Stage`] among the elements.
+/// An element's [`Stage`].
 pub(crate) struct StageRole {
     pub(crate) stage: Arc<dyn Stage>,
-    /// The packets that it treats, of those that come (CHK_ANNO).
+    /// The packets that it processes, of those that arrive (CHK_ANNO).
     pub(crate) only: Option<Predicate>,
-    /// How many outputs its element has.
+    /// The number of its element's outputs.
     pub(crate) ports: usize,
-    /// Why a packet is dropped that it decides to drop, by its result.
+    /// The drop reason of a packet that it decides to drop, by its result.
     pub(crate) reason: fn(u32) -> Reason,
-    /// Bytes of the annotations that it writes when packets leave the section.
+    /// The bytes of the annotations that it writes when packets leave the section.
     pub(crate) notes: Option<Range<usize>>,
 }

@@ -11,7 +11,7 @@ use millrace_gpu::host::{self, Fast, Simulator};
 use millrace_gpu::section::{Open, Section, Source};
 use millrace_gpu::{Caps, DeviceError};
 
-/// Which device.
+/// Which device to use.
 #[derive(Clone, Debug, PartialEq)]
 pub(crate) enum Choice {
     /// The first GPU, or else the host.
@@ -20,21 +20,21 @@ pub(crate) enum Choice {
     Cuda(u32),
     /// The host itself.
     Host,
-    /// What behaves like a GPU: how likely each step fails, and the seed of what is random.
+    /// A simulated GPU: the probability that a step fails, and the seed of its random numbers.
     Simulator { faults: f64, seed: u64 },
 }
 
 impl Choice {
-    /// Whether there is always a device of this choice.
+    /// Whether a device of this choice always exists.
     fn is_free(&self) -> bool {
         !matches!(self, Self::Cuda(_))
     }
 
-    /// How the device is opened, again and again.
+    /// Opens the device, again after each loss.
     fn opener(&self) -> Open {
         match *self {
             Self::Auto => {
-                // A GPU that was lost is waited for: while other threads still hold it, it cannot be opened.
+                // After a GPU is lost, wait for it: it cannot be opened while other threads still hold it.
                 let has_gpu = AtomicBool::new(false);
                 Box::new(move || match cuda::open(0) {
                     Ok(device) => {
@@ -59,7 +59,7 @@ impl Choice {
     }
 }
 
-/// What GPURuntime says.
+/// The options of GPURuntime.
 #[derive(Clone, Debug)]
 pub(crate) struct Options {
     pub(crate) device: Choice,
@@ -82,7 +82,7 @@ impl Default for Options {
     }
 }
 
-/// The device of a router, and how it may be used.
+/// The device of a router, and its options.
 #[derive(Default)]
 pub(crate) struct Runtime {
     options: OnceLock<Options>,
@@ -90,7 +90,7 @@ pub(crate) struct Runtime {
     started: Lock<Started>,
 }
 
-/// What sections have taken, and whether the device has been told of.
+/// The memory that sections have reserved, and whether the device has been reported.
 #[derive(Debug, Default)]
 struct Started {
     told: bool,
@@ -99,7 +99,7 @@ struct Started {
 }
 
 impl Runtime {
-    /// Says how the device is to be used; false when another element has done so.
+    /// Sets the options; returns false if another element has already set them.
     pub(crate) fn configure(&self, options: Options) -> bool {
         self.options.set(options).is_ok()
     }
@@ -108,28 +108,28 @@ impl Runtime {
         self.options.get_or_init(Options::default)
     }
 
-    /// Where the device comes from. Opens none.
+    /// The source of the device. Does not open it.
     pub(crate) fn source(&self) -> Arc<Source> {
         let source = || Source::new(self.options().device.opener());
         self.source.get_or_init(source).clone()
     }
 
-    /// Batches of a thread that are under way at once, unless a Batcher says otherwise.
+    /// Maximum number of a thread's batches on the device at once, unless a Batcher sets it.
     pub(crate) fn streams(&self) -> usize {
         self.options().streams
     }
 
-    /// How long the device may take for a batch.
+    /// How long the device may work on a batch.
     pub(crate) fn patience(&self) -> Duration {
         self.options().patience
     }
 
-    /// What is known of the device, while there is one.
+    /// The properties of the device, while there is one.
     pub(crate) fn caps(&self) -> Option<Caps> {
         self.source.get()?.caps()
     }
 
-    /// Bytes of host memory and of device memory that batches take.
+    /// Bytes of host memory and of device memory used by batches, and by tables at the start.
     pub(crate) fn memory(&self) -> (u64, u64) {
         let started = self.started.lock();
         (started.host_memory, started.device_memory)
@@ -138,7 +138,7 @@ impl Runtime {
     /// Gets a section ready to run.
     ///
     /// # Errors
-    /// It needs more memory than it may have, or the device that was asked for is not to be had.
+    /// It needs more memory than allowed, or the requested device is not available.
     pub(crate) fn start(&self, section: &Arc<Section>, init: &Init<'_>) -> Result<(), Refused> {
         let threads = init.threads().count_ones() as usize;
         self.take_memory(section, threads)?;
@@ -149,7 +149,7 @@ impl Runtime {
                 &format!("GPU sections run on the CPU elements until there is a device: {error}"),
             ),
             Err(DeviceError::Unsupported(why)) => return Err(Refused(why)),
-            // There was none yet that could be lost.
+            // The device was never available, so it was not lost.
             Err(DeviceError::Lost(why)) => {
                 return Err(Refused(format!(
                     "the GPU that GPURuntime asks for is not to be had: {why} (DEVICE auto takes what there is)"
@@ -160,7 +160,7 @@ impl Runtime {
         Ok(())
     }
 
-    /// Takes the memory of a section's batches.
+    /// Reserves the memory of a section's batches.
     fn take_memory(&self, section: &Section, threads: usize) -> Result<(), Refused> {
         let slots = (section.settings().slots * threads) as u64;
         let bytes = slots * section.plan().slot_bytes as u64;
@@ -190,7 +190,7 @@ impl Runtime {
         Ok(())
     }
 
-    /// Says something about the device once.
+    /// Prints a message about the device once.
     fn tell(&self, init: &Init<'_>, message: &str) {
         if !std::mem::replace(&mut self.started.lock().told, true) {
             init.router().chatter(message);

@@ -1,4 +1,4 @@
-//! A section between its elements and its lanes: what goes where, and who counts it.
+//! Connects a section's elements with its lanes: moves packets in and out, and counts them.
 
 use std::sync::Arc;
 
@@ -20,23 +20,23 @@ pub(crate) struct Unit {
     pub(crate) news: News,
     /// The Debatcher's tasks.
     pub(crate) tasks: Receiver,
-    /// What each stage decides, and how its packets go on.
+    /// The decisions of each stage, and how its packets go on.
     pub(crate) turns: Vec<Turn>,
-    /// The annotation that gets the predicate word, when something is decided.
+    /// The annotation for the predicate word, if anything is decided.
     pub(crate) annotation: Option<usize>,
     pub(crate) passages: PerThread<Arc<Passage>>,
 }
 
-/// Where the ways of packets part.
+/// The decision of one stage.
 #[derive(Clone, Debug)]
 pub(crate) struct Turn {
     pub(crate) field: Option<Field>,
-    /// Outputs of the element: with one, all packets that are not dropped leave by it.
+    /// Number of outputs of the element: with one, all packets that are not dropped leave by it.
     pub(crate) ports: usize,
     pub(crate) reason: fn(u32) -> Reason,
 }
 
-/// How many packets a thread has brought into the section, and out of it.
+/// The number of packets that a thread has brought into the section, and out of it.
 #[derive(Debug, Default)]
 pub(crate) struct Passage {
     pub(crate) entered: Count,
@@ -44,7 +44,7 @@ pub(crate) struct Passage {
 }
 
 impl Unit {
-    /// Takes packets in. Waits for the oldest batch as long as there is no room.
+    /// Accepts packets. Waits for the oldest batch as long as there is no room.
     pub(crate) fn enter(&self, cx: &mut Context, batch: &mut Batch) {
         let mut lane = self.lanes.mine(cx, &self.section);
         self.passages.mine(cx).entered.add(batch.len() as u64);
@@ -60,8 +60,8 @@ impl Unit {
         }
     }
 
-    /// Looks after the running thread's packets, and sends those on that are done. Whether there is, or will soon be,
-    /// something to do; whether the lane is empty.
+    /// Attends to the running thread's lane, and emits packets that are done. Returns whether there is, or will soon
+    /// be, work to do, and whether the lane is empty.
     pub(crate) fn attend(&self, cx: &mut Context) -> (bool, bool) {
         let Some(mut lane) = self.lanes.own(cx) else { return (false, true) };
         let mut busy = lane.tick(cx.now());
@@ -75,8 +75,8 @@ impl Unit {
         (busy, lane.held() == 0)
     }
 
-    /// Goes on to finish the running thread's packets when no more come, and sends those on that are done. Whether
-    /// there are any left.
+    /// Finishes the running thread's packets when no more arrive, and emits those that are done. Returns whether any
+    /// are left.
     pub(crate) fn drain(&self, cx: &mut Context) -> bool {
         if let Some(mut lane) = self.lanes.own(cx) {
             lane.flush();
@@ -85,7 +85,7 @@ impl Unit {
         !empty
     }
 
-    /// Takes over the packets of the section before a hot swap; they are treated anew.
+    /// Takes over the packets of the section before a hot swap; they are processed again.
     pub(crate) fn take_over(&self, old: &Self) {
         let first = self.tasks.tasks().first().map_or(0, Task::home);
         let heir_of = |thread| self.tasks.task_on(thread).map_or(first, |_| thread);
@@ -93,12 +93,12 @@ impl Unit {
         self.tasks.tasks().iter().for_each(Task::schedule);
     }
 
-    /// Packets that are in the section.
+    /// The number of packets in the section.
     pub(crate) fn held(&self) -> usize {
         self.section.held() + self.lanes.awaiting()
     }
 
-    /// Sends packets on whose batch is done, and books their way with the elements that they have passed.
+    /// Emits the packets of a finished batch, and counts them for the elements that they have passed.
     fn leave(&self, cx: &mut Context, batch: &mut Batch, part: &Part<'_>) {
         let predicates = part.predicates();
         let n = batch.len();
@@ -145,7 +145,7 @@ impl Unit {
         self.turns.iter().filter_map(|turn| turn.field).any(dropped)
     }
 
-    /// Books packets with the stages that they have come to.
+    /// Counts packets for the stages that they have reached.
     fn book_turns(&self, cx: &mut Context, part: &Part<'_>) {
         let mut came = vec![0usize; self.turns.len()];
         let mut dropped = vec![0usize; self.turns.len()];
@@ -179,7 +179,7 @@ impl Unit {
         match turn.field.map(|field| field.decision(predicate)) {
             None => true,
             Some(Decision::Drop) => false,
-            // It was not for the stage.
+            // The packet was not for this stage.
             Some(Decision::Open) => port == 0,
             Some(Decision::Output(output)) => turn.ports == 1 || output as usize == port,
         }

@@ -1,8 +1,8 @@
-//! Finds the GPU sections of a graph, and says what is wrong with them.
+//! Finds the GPU sections of a graph, and reports errors in them.
 //!
 //! A section is `Batcher -> [Balancer ->] HostToDeviceMemcpy -> GPU elements -> DeviceToHostMemcpy ->
-//! [GPUCompletionQueue ->] Debatcher`. The GPU elements may diverge and join again; each has all of its
-//! packets from the section's own Batcher.
+//! [GPUCompletionQueue ->] Debatcher`. The GPU elements may diverge and join again; all packets of each come from the
+//! section's own Batcher.
 
 use millrace_core::Inspection;
 use millrace_lang::{Diagnostic, Span};
@@ -10,11 +10,11 @@ use millrace_lang::{Diagnostic, Span};
 use super::layout::{Layout, Placed};
 use super::role::{Role, Roles};
 
-/// How a section is written, for messages.
+/// The form of a section, for messages.
 const SHAPE: &str = "a GPU section is Batcher -> HostToDeviceMemcpy -> GPU elements -> DeviceToHostMemcpy -> \
                      GPUCompletionQueue -> Debatcher";
 
-/// The sections of a graph that are right; what is wrong is reported.
+/// The valid sections of a graph; errors are reported.
 pub(crate) fn sections(roles: &Roles, inspection: &mut Inspection<'_>) -> Vec<Layout> {
     let mut sound = true;
     let batchers = roles.iter().filter(|(_, role)| matches!(role, Role::Batcher(_)));
@@ -28,14 +28,14 @@ pub(crate) fn sections(roles: &Roles, inspection: &mut Inspection<'_>) -> Vec<La
         walked.push(batcher);
         found.extend(layout);
     }
-    // Where a way breaks off, what would follow stands in no section for that reason.
+    // Where a section is cut short by an error, the elements after it are in no section for that reason only.
     if sound {
         strays(roles, &walked, &found, inspection);
     }
     found
 }
 
-/// Reports elements that no section has: of those in a row the first one.
+/// Reports elements that belong to no section; of consecutive ones only the first.
 fn strays(roles: &Roles, walked: &[usize], found: &[Layout], inspection: &mut Inspection<'_>) {
     let strays: Vec<usize> =
         roles.keys().copied().filter(|element| !walked.contains(element)).collect();
@@ -43,7 +43,7 @@ fn strays(roles: &Roles, walked: &[usize], found: &[Layout], inspection: &mut In
     let is_first = |element: &usize| !before(*element).any(|from| strays.contains(&from));
     let mut first: Vec<usize> = strays.iter().copied().filter(is_first).collect();
     if first.is_empty() {
-        // They stand in a circle.
+        // They form a loop.
         first.extend(strays.first());
     }
     for element in first {
@@ -61,7 +61,7 @@ fn strays(roles: &Roles, walked: &[usize], found: &[Layout], inspection: &mut In
     }
 }
 
-/// What is expected at a place of a section.
+/// What is expected at a point of a section.
 #[derive(Clone, Copy)]
 enum Expected {
     ToDevice,
@@ -70,7 +70,7 @@ enum Expected {
 }
 
 impl Expected {
-    /// What may mend a section that has an element of this role in the place, or one of none.
+    /// How to correct a section that has an element of this role, or without a role, at this point.
     fn help(self, role: Option<&Role>) -> &'static str {
         match (self, role) {
             (Self::ToDevice, None) => "put it before the Batcher",
@@ -93,14 +93,14 @@ impl Expected {
     }
 }
 
-/// The way from one Batcher.
+/// The walk from one Batcher.
 struct Walk<'w, 'i> {
     roles: &'w Roles,
     inspection: &'w mut Inspection<'i>,
     batcher: usize,
-    /// Elements that were come to, and whether the walk is still among what follows them.
+    /// Elements that have been reached, and whether the walk is still among their successors.
     seen: Vec<(usize, bool)>,
-    /// Stages, each after those that follow it.
+    /// Stages, each after its successors.
     order: Vec<usize>,
 }
 
@@ -158,8 +158,8 @@ impl Walk<'_, '_> {
         Some(layout)
     }
 
-    /// Walks on from a stage, or what is met where one is expected, through all that follows it up to the end
-    /// of the section.
+    /// Walks on from `at`, a stage or whatever was found where a stage is expected, through all its successors up to
+    /// the end of the section.
     fn stages(&mut self, at: usize, way: Span, ends: &mut Vec<(usize, Span)>) -> Option<()> {
         match self.roles.get(&at) {
             Some(Role::Stage(_)) => {}
@@ -194,7 +194,7 @@ impl Walk<'_, '_> {
         Some(())
     }
 
-    /// All ways are to end at one DeviceToHostMemcpy.
+    /// All branches must end at one DeviceToHostMemcpy.
     fn end(&mut self, at: usize, way: Span, ends: &mut Vec<(usize, Span)>) -> Option<()> {
         match ends.first() {
             None => {
@@ -219,7 +219,7 @@ impl Walk<'_, '_> {
         }
     }
 
-    /// A stage with the ways that lead to it.
+    /// A stage with the connections that lead to it.
     fn place(&mut self, stage: usize, to_device: usize) -> Option<Placed> {
         let mut allowed = self.order.clone();
         allowed.push(to_device);
@@ -239,12 +239,12 @@ impl Walk<'_, '_> {
         Some(Placed { element: stage, outputs, from, only: None })
     }
 
-    /// Refuses packets that come from elsewhere than `allowed`.
+    /// Reports an error if packets come from elements other than `allowed`.
     fn only_from(&mut self, at: usize, allowed: &[usize]) -> Option<()> {
         let stranger = self.inspection.coming(at).find(|(_, (from, _), _)| !allowed.contains(from));
         let Some((_, (from, _), way)) = stranger else { return Some(()) };
         if let Some(other) = self.batcher_before(from) {
-            // Of two sections that share an element, the first one to be walked says so.
+            // If two sections share an element, the first one walked reports it.
             if other < self.batcher {
                 return None;
             }
@@ -269,13 +269,13 @@ impl Walk<'_, '_> {
         )
     }
 
-    /// An element of the frame of the section, which packets come to from `allowed` only.
+    /// Adds an element of the section's frame, whose packets may come only from `allowed`.
     fn come_to(&mut self, at: usize, allowed: &[usize]) -> Option<()> {
         self.seen.push((at, false));
         self.only_from(at, allowed)
     }
 
-    /// Looks up what CHK_ANNO names.
+    /// Resolves the predicates of CHK_ANNO.
     fn name_predicates(&mut self, layout: &mut Layout) -> Option<()> {
         for place in 0..layout.stages.len() {
             let Some(element) = layout.stages.get(place).map(|placed| placed.element) else {
@@ -306,7 +306,7 @@ impl Walk<'_, '_> {
         Some(())
     }
 
-    /// Another section's Batcher that packets come from to an element, inside of that section.
+    /// Another section's Batcher that sends packets to an element inside that section.
     fn batcher_before(&self, element: usize) -> Option<usize> {
         let mut before = vec![element];
         let mut next = 0;
@@ -326,7 +326,7 @@ impl Walk<'_, '_> {
     }
 
     fn next(&mut self, at: usize) -> Option<(usize, Span)> {
-        // Without a connection there is an error already.
+        // A missing connection has already been reported.
         let (_, (next, _), way) = self.inspection.leaving(at).next()?;
         Some((next, way))
     }
@@ -354,7 +354,7 @@ impl Walk<'_, '_> {
             self.name(self.batcher)
         );
         let mut finding = Diagnostic::error(span, message);
-        // Not where the element is declared on the way itself.
+        // Omitted if the element is declared in the connection itself.
         if span.is_none_or(|span| span.start != way.start) {
             finding = finding.remark(way, "the section comes to it here");
         }

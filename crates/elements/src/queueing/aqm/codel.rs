@@ -95,7 +95,7 @@ impl Element for CoDel {
         while batch.len() < most
             && let Some(packet) = law.pull(goal, now, &mut line)
         {
-            // There is room.
+            // The caller checks for room.
             let _ = batch.push(packet);
         }
         let Line { one, cx } = line;

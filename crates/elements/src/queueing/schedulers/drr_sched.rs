@@ -165,7 +165,7 @@ impl DRRSched {
             while batch.len() < most
                 && let Some(packet) = input.next()
             {
-                // There is room.
+                // The caller checks for room.
                 let _ = batch.push(packet);
             }
             if batch.len() > before {

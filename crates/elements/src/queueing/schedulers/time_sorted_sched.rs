@@ -130,7 +130,7 @@ impl Element for TimeSortedSched {
                 }
                 break;
             };
-            // There is room.
+            // The caller checks for room.
             let _ = batch.push(packet);
         }
         cx.give_batch(some);
@@ -190,7 +190,7 @@ impl TimeSortedSched {
         let mut kept = self.kept();
         while let Some(packet) = lane.next() {
             if let Some(given) = kept.give() {
-                // There is room.
+                // The caller checks for room.
                 let _ = batch.push(given);
             }
             let place = kept.ready.iter().position(|ready| *ready == input);

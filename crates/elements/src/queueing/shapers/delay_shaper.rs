@@ -92,7 +92,7 @@ impl Element for DelayShaper {
             }
             let Some(mut packet) = next.take_if(|packet| packet.timestamp() <= now) else { break };
             packet.set_timestamp(now);
-            // There is room.
+            // The caller checks for room.
             let _ = batch.push(packet);
         }
         cx.give_batch(one);

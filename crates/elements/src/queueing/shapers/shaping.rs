@@ -37,7 +37,7 @@ impl Shaping {
             if port == 0 {
                 self.rate().passed(self.amount(&packet));
             }
-            // There is room.
+            // The caller checks for room.
             let _ = batch.push(packet);
         }
         cx.give_batch(one);

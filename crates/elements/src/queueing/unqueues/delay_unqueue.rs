@@ -90,7 +90,7 @@ impl Element for DelayUnqueue {
                 next = one.pop().map(|packet| delayed(packet, now, self.delay()));
             }
             match next.take_if(|packet| packet.timestamp() <= now) {
-                // There is room.
+                // The caller checks for room.
                 Some(packet) => drop(out.push(packet)),
                 None => break,
             }

@@ -115,7 +115,7 @@ impl Element for LinkUnqueue {
             && let Some(packet) = link.packets.pop_front()
         {
             worked = true;
-            // There is room.
+            // The caller checks for room.
             drop(out.push(packet));
         }
         let thrown_out = std::mem::take(&mut link.thrown_out);

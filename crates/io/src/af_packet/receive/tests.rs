@@ -1,4 +1,4 @@
-//! Which way packets take into a queue that has two.
+//! Which source packets take into a queue that has two.
 
 use rustix::event::{PollFd, PollFlags, Timespec, poll};
 use rustix::thread::{UnshareFlags, unshare_unsafe};
@@ -9,7 +9,7 @@ use crate::meter::QueueCounts;
 use crate::options::TxOptions;
 use crate::queue::TxQueue;
 
-/// A queue of the loopback interface, and a way to send to it.
+/// A queue of the loopback interface, and a socket to send to it.
 struct Loop {
     queue: Receiver,
     out: Transmitter,
@@ -39,7 +39,7 @@ impl Loop {
         while self.out.transmit(&mut batch).unwrap() > 0 && !batch.is_empty() {}
     }
 
-    /// Receives what has been sent, in the order in which it was.
+    /// Receives the packets that were sent, in order.
     fn receive(&mut self) {
         let end = Instant::now() + Duration::from_secs(5);
         while self.received < self.sent && Instant::now() < end {
@@ -58,12 +58,12 @@ impl Loop {
         }
     }
 
-    /// Whether there is an express socket that is read.
+    /// Whether there is an express socket in use.
     fn is_express(&mut self) -> bool {
         self.queue.express().unwrap().1.socket().is_some()
     }
 
-    /// Receives nothing until there is an express socket. A thread that sleeps wakes up for it.
+    /// Receives nothing until there is an express socket. A sleeping thread wakes up for it.
     fn become_express(&mut self) {
         let asleep = self.queue.readiness().unwrap();
         while !self.is_express() {

@@ -27,7 +27,7 @@ fn numbers(table: &Table) -> Vec<u16> {
     numbers
 }
 
-/// There is no such port: says which there are.
+/// The error for a port that does not exist; lists those that do.
 pub(super) fn no_port(table: &Table, device: &str) -> DeviceError {
     let describe = |number: u16| {
         // SAFETY: plain numbers and characters, for which zero is a value.

@@ -1,4 +1,4 @@
-//! What ports tell, and small settings.
+//! Information about ports, and small settings.
 
 use std::ffi::c_int;
 use std::io;
@@ -9,22 +9,22 @@ use super::Port;
 use super::find::text;
 use crate::dpdk::abi::{Info, Link, PortStats, XStat};
 
-/// What a port tells, and small settings. Failures are the driver's.
+/// Information, and small settings. Failures are the driver's.
 impl Port {
-    /// What it counted.
+    /// Its counts.
     ///
     /// # Errors
-    /// The driver does not say.
+    /// The driver does not provide them.
     pub fn stats(&self) -> io::Result<PortStats> {
         let mut stats = PortStats::default();
         // SAFETY: the environment runs, and the structure is the one the plugin fills.
         outcome(unsafe { (self.table.stats)(self.number, &raw mut stats) }).map(|_| stats)
     }
 
-    /// Sets what it counted to 0.
+    /// Sets its counts to 0.
     ///
     /// # Errors
-    /// The driver cannot.
+    /// The driver does not support it.
     pub fn reset_stats(&self) -> io::Result<()> {
         // SAFETY: the environment runs.
         outcome(unsafe { (self.table.reset_stats)(self.number) }).map(drop)
@@ -33,7 +33,7 @@ impl Port {
     /// The driver's own counters.
     ///
     /// # Errors
-    /// The driver does not say.
+    /// The driver does not provide them.
     pub fn xstats(&self) -> io::Result<Vec<(String, u64)>> {
         // SAFETY: the plugin writes nothing where there is no room.
         let count = outcome(unsafe { (self.table.xstats)(self.number, std::ptr::null_mut(), 0) })?;
@@ -48,7 +48,7 @@ impl Port {
     /// The state of its link.
     ///
     /// # Errors
-    /// The driver does not say.
+    /// The driver does not provide it.
     pub fn link(&self) -> io::Result<Link> {
         let mut link = Link::default();
         // SAFETY: the environment runs, and the structure is the one the plugin fills.
@@ -60,7 +60,7 @@ impl Port {
         EtherAddress(self.now().mac)
     }
 
-    /// The longest packet behind the Ethernet header, in bytes.
+    /// The maximum packet length after the Ethernet header, in bytes.
     pub fn mtu(&self) -> u16 {
         self.now().mtu
     }
@@ -68,16 +68,16 @@ impl Port {
     /// Makes it receive packets for another Ethernet address too.
     ///
     /// # Errors
-    /// The driver cannot.
+    /// The driver does not support it.
     pub fn add_ether(&self, address: EtherAddress) -> io::Result<()> {
         // SAFETY: the environment runs; an address has six bytes.
         outcome(unsafe { (self.table.add_mac)(self.number, address.0.as_ptr()) }).map(drop)
     }
 
-    /// The opposite of [`add_ether`](Self::add_ether).
+    /// Reverts [`add_ether`](Self::add_ether).
     ///
     /// # Errors
-    /// The driver cannot.
+    /// The driver does not support it.
     pub fn remove_ether(&self, address: EtherAddress) -> io::Result<()> {
         // SAFETY: the environment runs; an address has six bytes.
         outcome(unsafe { (self.table.remove_mac)(self.number, address.0.as_ptr()) }).map(drop)
@@ -86,7 +86,7 @@ impl Port {
     /// How many packets wait in a receive ring.
     ///
     /// # Errors
-    /// The driver does not say, or there is no such queue.
+    /// The driver does not provide it, or there is no such queue.
     pub fn waiting(&self, queue: u16) -> io::Result<u32> {
         // SAFETY: the environment runs.
         outcome(unsafe { (self.table.waiting)(self.number, queue) })

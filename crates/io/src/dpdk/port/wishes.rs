@@ -1,4 +1,4 @@
-//! What elements want of a port, put together.
+//! The requests of elements for a port, combined.
 
 use std::sync::atomic::{AtomicUsize, Ordering};
 
@@ -9,7 +9,7 @@ use crate::dpdk::memory::{FRAME, HEADROOM};
 use crate::method::{DpdkOptions, Method, Pause};
 use crate::options::{RxOptions, TxOptions};
 
-/// What the elements that use a port want of it, put together.
+/// The combined requests of the elements that use a port.
 #[derive(Default)]
 pub(super) struct Wanted {
     pub(super) mtu: Option<u16>,
@@ -33,7 +33,7 @@ pub(super) fn largest_room() -> u16 {
     u16::try_from(room.next_multiple_of(64)).unwrap_or(u16::MAX - 1).max(2176)
 }
 
-/// The largest MTU that anybody wanted.
+/// The largest MTU that was requested.
 static WIDEST_MTU: AtomicUsize = AtomicUsize::new(0);
 
 pub(super) fn ring(descriptors: Option<usize>) -> Result<Option<u16>, String> {
@@ -41,7 +41,7 @@ pub(super) fn ring(descriptors: Option<usize>) -> Result<Option<u16>, String> {
     descriptors.filter(|n| *n > 0).map(ring).transpose()
 }
 
-/// Sets what may be said once, or again alike.
+/// Sets a value that may be set once, or again to the same value.
 pub(super) fn agree<T: PartialEq>(
     place: &mut Option<T>,
     wanted: Option<T>,
@@ -74,7 +74,7 @@ pub(super) fn options_of(
     Ok(own)
 }
 
-/// Adds what one element wants to what the others want.
+/// Combines one element's requests with those of the others.
 pub(super) fn merge_options(
     own: &DpdkOptions,
     wanted: &mut Wanted,
@@ -103,7 +103,7 @@ pub(super) fn merge_options(
     Ok(())
 }
 
-/// The choices of a method that is DPDK.
+/// The options of a method that is DPDK.
 fn choices(method: &Method) -> DpdkOptions {
     match method {
         Method::Dpdk(options) => options.clone(),

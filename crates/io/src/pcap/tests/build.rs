@@ -1,8 +1,8 @@
-//! Captures made by hand, in either byte order.
+//! Captures built by hand, in either byte order.
 
 use super::super::fields::ByteOrder;
 
-/// Bytes of a capture in the making.
+/// Bytes of a capture under construction.
 pub(super) struct Bytes {
     pub(super) order: ByteOrder,
     pub(super) bytes: Vec<u8>,
@@ -103,7 +103,7 @@ impl Bytes {
     }
 }
 
-/// A small file of each kind, with what it holds in it.
+/// A small file of each kind, with its contents.
 pub(super) fn small_files() -> Vec<Vec<u8>> {
     let mut files = Vec::new();
     for order in [ByteOrder::Little, ByteOrder::Big] {

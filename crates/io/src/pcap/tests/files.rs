@@ -62,7 +62,7 @@ fn a_file_that_shrinks_while_it_is_read_is_cut_short_and_no_more() {
     assert!(error.is_some_and(|error| error.to_string().contains("the file ends within a packet")));
 }
 
-/// A name for a reader that stands for a pipe's end.
+/// A name for a reader that stands for the end of a pipe.
 fn pipe() -> (std::io::PipeWriter, std::path::PathBuf, OwnedFd) {
     use std::os::fd::AsRawFd;
 
@@ -117,7 +117,7 @@ fn run(program: &str, path: &Path) -> bool {
         .is_ok_and(|status| status.success())
 }
 
-/// Whether a program is installed; says so when it is not.
+/// Whether a program is installed; reports when it is not.
 fn have(program: &str) -> bool {
     let have = Command::new(program)
         .arg("--version")

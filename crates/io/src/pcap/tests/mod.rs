@@ -1,4 +1,4 @@
-//! Captures made here, by the `pcap-file` crate and by chance, read and written.
+//! Captures written by these tests, by the `pcap-file` crate and at random, read and written.
 
 mod build;
 mod files;
@@ -29,7 +29,7 @@ impl From<Record<'_>> for Packet {
     }
 }
 
-/// All packets of a capture, and what ended it.
+/// All packets of a capture, and the error that ended it.
 fn read_all(bytes: &[u8]) -> (Vec<Packet>, Option<Error>) {
     match Reader::from_reader("test", std::io::Cursor::new(bytes.to_vec())) {
         Ok(mut reader) => drain(&mut reader),

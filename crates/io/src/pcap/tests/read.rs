@@ -1,4 +1,4 @@
-//! What a reader makes of good and bad files.
+//! What a reader returns for valid and invalid files.
 
 use proptest::prelude::*;
 
@@ -285,7 +285,7 @@ fn a_stream_goes_forward_only() {
     assert_eq!(reader.next().unwrap().unwrap().data, b"de");
 }
 
-/// Gives its bytes in pieces of one to seven, so that every boundary is met.
+/// Returns its bytes in pieces of one to seven, so that every boundary is tested.
 struct Dribble(std::io::Cursor<Vec<u8>>, usize);
 
 impl std::io::Read for Dribble {

@@ -9,7 +9,7 @@ use super::super::writer::{Options, Resolution, Sink, Writer};
 use super::super::{LinkType, MAX_CAPTURED, Reader};
 use super::{Packet, drain, read_all};
 
-/// A place to write to that stays readable, and is full after so many bytes.
+/// A destination that stays readable, and is full after this many bytes.
 #[derive(Clone)]
 struct Disk {
     bytes: Arc<Mutex<Vec<u8>>>,

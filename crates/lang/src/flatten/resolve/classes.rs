@@ -1,4 +1,4 @@
-//! Element classes: the names in scope, and compounds, which open scopes of their own.
+//! Element classes: the names in scope, and compound classes, which open scopes of their own.
 
 use std::borrow::Cow;
 use std::collections::HashSet;
@@ -9,11 +9,11 @@ use crate::ast::{self, TextRange};
 use crate::diagnostic::shorten;
 use crate::flatten::program::{Class, Compound, Name, Tunnel};
 
-/// A class with more alternatives than this is refused; trying them takes time.
+/// A class with more alternatives is rejected; trying them takes time.
 const MAX_ALTERNATIVES: usize = 256;
 
 impl<'a, 't> Resolver<'a, 't, '_> {
-    /// The class that is named or made here. `name` is what an `elementclass` calls it.
+    /// The class that is named or defined here. `name` is its name in an `elementclass`.
     pub(super) fn class(&mut self, class: &'t ast::Class, name: &'a str) -> Class<'a> {
         match class {
             ast::Class::Compound(compound) => self.compound(compound, name),
@@ -56,7 +56,7 @@ impl<'a, 't> Resolver<'a, 't, '_> {
         self.class_names.push(name);
     }
 
-    /// Reads a compound, all its alternatives; gives the first.
+    /// Reads a compound class with all its alternatives; returns the first.
     pub(super) fn compound(&mut self, compound: &'t ast::Compound, name: &'a str) -> Class<'a> {
         let mut next = compound.extends.and_then(|dots| self.extended(name, dots));
         let mut count = match next {
@@ -93,7 +93,7 @@ impl<'a, 't> Resolver<'a, 't, '_> {
         class
     }
 
-    /// Reads one definition of a compound; gives its place in the program.
+    /// Reads one definition of a compound class; returns its index in the program.
     pub(super) fn alternative(
         &mut self,
         alternative: &'t ast::Alternative,

@@ -1,4 +1,4 @@
-//! `define`, `require` and `provide`, whose arguments stand in a configuration string.
+//! `define`, `require` and `provide`, whose arguments are in a configuration string.
 
 use std::borrow::Cow;
 
@@ -109,8 +109,7 @@ impl<'a, 't> Resolver<'a, 't, '_> {
     }
 }
 
-/// The arguments of a directive, with their places. The text is not copied where it stands in one
-/// piece.
+/// The arguments of a directive, with their positions. The text is not copied if it is contiguous.
 fn args_of<'a>(
     directive: &Directive,
     text: &'a str,

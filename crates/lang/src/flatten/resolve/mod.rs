@@ -1,9 +1,9 @@
-//! Resolution: syntax trees to compounds. Every name is looked up once, in the scope it stands
-//! in, whether or not the compound around it is ever used.
+//! Resolution: from syntax trees to compound classes. Every name is looked up once, in its scope, whether or
+//! not the compound class around it is ever used.
 //!
-//! Scoping follows Click. An element is visible from its declaration to the end of its compound,
-//! but not inside compounds within; a class is visible from the end of its definition to the end
-//! of its scope, inside compounds too. Groups are no scopes.
+//! Scoping follows Click. An element is visible from its declaration to the end of its compound class, but
+//! not in compound classes inside it. A class is visible from the end of its definition to the end of its
+//! scope, including compound classes inside it. Groups are not scopes.
 
 mod classes;
 mod directives;
@@ -24,12 +24,12 @@ use crate::diagnostic::{Diagnostic, Findings, shorten};
 use crate::graph::Requirement;
 use crate::source::{SourceId, SourceMap, Span};
 
-/// What resolution gives.
+/// The result of resolution.
 pub(super) struct Resolved<'a> {
     pub(super) program: Program<'a>,
     pub(super) requirements: Vec<Requirement>,
     pub(super) provisions: Vec<Requirement>,
-    /// The compounds that the file gives names to, in order, and their places in the program.
+    /// The named compound classes of the file, in order, with their indices in the program.
     pub(super) file_classes: Vec<(&'a str, usize)>,
 }
 
@@ -81,16 +81,16 @@ pub(super) fn resolve<'a>(
     }
 }
 
-/// A compound that is being read.
+/// A compound class that is being read.
 struct Scope<'a> {
     compound: Compound<'a>,
-    /// Its place in the program.
+    /// Its index in the program.
     index: usize,
     names: HashMap<&'a str, u32>,
     /// The pseudo-elements that `input` and `output` mean here.
     input: Option<u32>,
     output: Option<u32>,
-    /// Ports of pseudo-elements that are in use, to find those that are left out.
+    /// Ports of pseudo-elements that are in use, to find unused ones.
     pseudo_ports: HashSet<Port>,
     /// How many classes were declared when it began.
     classes: usize,
@@ -134,11 +134,11 @@ struct Pending<'a, 't> {
 enum What<'a> {
     /// A node that exists, with this many group ports: a group, or an implicit pseudo-element.
     Node { node: u32, inputs: u32, outputs: u32 },
-    /// An identifier by itself or with a configuration.
+    /// An identifier, with or without a configuration.
     Name { name: TextRange },
     /// An identifier with a class.
     Declared { name: TextRange, class: Class<'a>, class_place: TextRange },
-    /// A compound in place.
+    /// A compound class without a name, in place of an element.
     Anonymous { class: Class<'a>, place: TextRange },
 }
 
@@ -150,9 +150,9 @@ struct Resolver<'a, 't, 'f> {
     /// The file being read, and its text.
     file: &'t ast::File,
     text: &'a str,
-    /// Names in what the parser passed over.
+    /// Names in text that the parser skipped.
     skipped: HashSet<&'a str>,
-    /// The classes of each name that are in scope, innermost last.
+    /// The classes in scope with each name, innermost last.
     classes: HashMap<&'a str, Vec<Class<'a>>>,
     /// The names of the classes in scope in the order of their declaration.
     class_names: Vec<&'a str>,
@@ -164,7 +164,7 @@ struct Resolver<'a, 't, 'f> {
     provisions: Vec<Requirement>,
     /// Libraries that have been read.
     included: HashSet<usize>,
-    /// When the engine's classes are not known: names that have been taken for one.
+    /// When the engine's classes are not known: names that were assumed to be classes.
     assumed: HashSet<&'a str>,
     file_classes: Vec<(&'a str, usize)>,
     connections: usize,
@@ -227,7 +227,7 @@ impl<'a, 't> Resolver<'a, 't, '_> {
         }
     }
 
-    /// Adds the elements of a stage. Gives its input side and its output side.
+    /// Adds the elements of a stage. Returns its input side and its output side.
     fn stage(
         &mut self,
         stage: &'t [Element],
@@ -264,7 +264,7 @@ impl<'a, 't> Resolver<'a, 't, '_> {
         (inputs, outputs)
     }
 
-    /// Looks up the classes of an element, and reads what stands inside it.
+    /// Looks up the classes of an element, and reads the statements inside it.
     fn pending(&mut self, element: &'t Element, first: bool) -> Option<Pending<'a, 't>> {
         let (what, config) = match &element.body {
             Body::Implicit => {
@@ -439,8 +439,8 @@ impl<'a, 't> Resolver<'a, 't, '_> {
         })
     }
 
-    /// Checks that the ports of a pseudo-element in use are the first so many, and that it is not
-    /// used backwards; gives how many there are.
+    /// Checks that the used ports of a pseudo-element have no gaps, and that it is not used backwards;
+    /// returns their number.
     fn check_pseudo(&mut self, node: u32, end: Tunnel, name: &str, span: Span) -> u32 {
         let Some(pseudo) = self.scope.node(node) else { return 0 };
         let (pseudo_name, side, count, backwards) = match end {
@@ -522,7 +522,7 @@ impl<'a, 't> Resolver<'a, 't, '_> {
     }
 }
 
-/// `a, b :: Class(config)` by itself declares both.
+/// `a, b :: Class(config)` as a whole statement declares both.
 fn spread_declaration(pending: &mut [Pending<'_, '_>]) {
     let Some((last, others)) = pending.split_last_mut() else { return };
     let plain = |p: &Pending<'_, '_>| p.element.inputs.is_none() && p.element.outputs.is_none();
@@ -549,7 +549,7 @@ fn class_place(class: &ast::Class) -> TextRange {
     }
 }
 
-/// Gives anonymous elements whose name is taken the next free number.
+/// Gives anonymous elements whose name is in use the next free number.
 fn number_anonymous(scope: &mut Scope<'_>) {
     let taken: HashSet<&str> =
         scope.names.keys().copied().filter(|name| name.contains('@')).collect();

@@ -1,4 +1,4 @@
-//! Names that mean nothing where they stand, and what was probably meant by them.
+//! Undeclared names, and what was probably meant by them.
 
 use std::collections::{HashMap, VecDeque};
 use std::mem;
@@ -10,15 +10,15 @@ use crate::flatten::program::Class;
 use crate::nearest::nearest;
 use crate::source::Span;
 
-/// Looking for near names and for cycles stops after so many steps in all.
+/// The limit on steps in the search for near names and for cycles.
 const MAX_COMPARISONS: usize = 1_000_000;
 
-/// A name that is neither element nor class, to be explained when everything has been read.
+/// A name that is neither an element nor a class, to be reported after everything has been read.
 pub(super) struct Undeclared<'a> {
     name: &'a str,
     span: Span,
     message: String,
-    /// The compounds that it stands in, outermost first: name and place in the program.
+    /// The compound classes that contain it, outermost first: name and index in the program.
     inside: Vec<(&'a str, usize)>,
     near: Option<&'a str>,
 }
@@ -54,7 +54,7 @@ impl<'a> Resolver<'a, '_, '_> {
         nearest(name, candidates)
     }
 
-    /// Reports undeclared names, now that it is known which of them are declared later on.
+    /// Reports undeclared names, after it is known which of them are declared later.
     pub(super) fn explain_undeclared(&mut self) {
         for undeclared in mem::take(&mut self.undeclared) {
             let Undeclared { name, span, message, inside, near } = undeclared;
@@ -73,8 +73,8 @@ impl<'a> Resolver<'a, '_, '_> {
         }
     }
 
-    /// The names of classes, each containing the next, when `name`, which stands inside the
-    /// compounds `inside`, would lead back to one of them.
+    /// The names of classes, each containing the next, when `name`, used inside the compound classes
+    /// `inside`, would lead back to one of them.
     pub(super) fn cycle(&mut self, name: &str, inside: &[(&'a str, usize)]) -> Option<String> {
         if let Some(at) = inside.iter().position(|&(outer, _)| outer == name) {
             let names = inside.get(at..)?.iter().map(|&(name, _)| name).filter(|n| !n.is_empty());

@@ -8,9 +8,9 @@ use crate::memory::{Batch, Packet, View};
 use crate::{PerPacket, Reason, Way};
 
 thread_local! {
-    /// What came to the sinks: which, the trail, the number.
+    /// What arrived at the sinks: which sink, the trail, the number.
     pub(super) static CAME: RefCell<Vec<(String, Vec<u8>, u32)>> = const { RefCell::new(Vec::new()) };
-    /// Batches at whose end elements were called, with how many packets these had had until then.
+    /// Batches at whose end elements were called, with the number of packets that these had had until then.
     pub(super) static ENDS: RefCell<Vec<u32>> = const { RefCell::new(Vec::new()) };
 }
 
@@ -19,7 +19,7 @@ fn number(data: &[u8]) -> u32 {
     data.last_chunk().copied().map_or(0, u32::from_be_bytes)
 }
 
-/// Sends so many packets in each of three rounds.
+/// Sends this many packets in each of three rounds.
 struct Feed {
     task: Task,
     count: u32,
@@ -27,7 +27,7 @@ struct Feed {
 
 impl Element for Feed {
     const CLASS: Class = Class::new("Feed", "0/1", "h/h");
-    /// The rounds, the number of the next packet, and who shares packets.
+    /// The rounds, the number of the next packet, and the holders of shared packets.
     type Local = (u32, u32, Vec<Packet>);
 
     fn configure(setup: &mut Setup<'_>) -> Result<Self, Failed> {
@@ -65,7 +65,7 @@ impl Element for Feed {
     }
 }
 
-/// Notes what comes.
+/// Records the packets that arrive.
 struct Sink(String);
 
 impl Element for Sink {
@@ -299,8 +299,8 @@ treats!(
     }
 );
 
-/// Pulls from itself, around a loop, when it treats a packet aside and behind each batch. Counts in `0` how often
-/// it found itself running.
+/// Pulls from itself, around a loop, when it processes a packet aside and after each batch. `0` counts how
+/// often it found itself running.
 struct Ouroboros;
 
 impl Element for Ouroboros {
@@ -344,7 +344,7 @@ impl PerPacket for Ouroboros {
     }
 }
 
-/// Sends a packet with the number of the last one behind each batch.
+/// Sends a packet with the number of the last one after each batch.
 struct Trailer;
 
 impl Element for Trailer {
@@ -374,7 +374,7 @@ impl PerPacket for Trailer {
     }
 }
 
-/// Sends one packet in each of so many rounds.
+/// Sends one packet in each of this many rounds.
 struct Drip {
     task: Task,
     rounds: u32,
@@ -421,7 +421,8 @@ treats!(
     {}
 );
 
-/// Notes how many batches have ended at an Ender when a packet comes; its class has packets go all their way one by one.
+/// Records how many batches have ended at an Ender when a packet arrives; its class makes packets go their
+/// whole way one by one.
 struct Clerk;
 
 impl Element for Clerk {

@@ -1,5 +1,4 @@
-//! Making a condition of its words: what they leave open is filled in, what they contradict is
-//! refused.
+//! Builds a condition from its words: fills in what they omit, and rejects contradictions.
 
 use super::primitive::{
     Comparison, Condition, DCCP, ECN_CE, ECN_MASK, Ends, Kind, Operator, Primitive, Protocol,
@@ -25,7 +24,7 @@ pub(super) enum Header {
     Ether,
 }
 
-/// What stands after `&`.
+/// The operand of `&`.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Mask {
     Number(u32),
@@ -33,12 +32,12 @@ pub(super) enum Mask {
     Ether([u8; 6]),
 }
 
-/// What stands at the end of a condition.
+/// The value at the end of a condition.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Value {
     Missing,
     Number(u32),
-    /// A number of something that is known: a port by its name, or a number after `port 80 or`.
+    /// A number whose kind is known: a port by its name, or a number after `port 80 or`.
     Of(Kind, u32),
     Address(u32),
     Net {
@@ -48,7 +47,7 @@ pub(super) enum Value {
     Ether([u8; 6]),
 }
 
-/// What conditions that leave it out take over from the one before: `src port 80 or 81`.
+/// What conditions inherit from the previous one if they omit it: `src port 80 or 81`.
 #[derive(Clone, Copy, Debug, Default)]
 pub(super) struct Previous {
     kind: Option<Kind>,
@@ -57,7 +56,7 @@ pub(super) struct Previous {
     pub(super) is_ether: bool,
 }
 
-/// A condition, and what the next may take over from it.
+/// A condition, and what the next one may inherit from it.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Checked {
     pub(super) primitive: Primitive,
@@ -75,10 +74,10 @@ impl Draft {
         value: Value::Missing,
     };
 
-    /// Makes the condition. Warnings go to `warn`.
+    /// Builds the condition. Warnings go to `warn`.
     ///
     /// # Errors
-    /// What is wrong with it.
+    /// The error in the condition.
     pub(super) fn check(
         mut self,
         previous: &Previous,
@@ -118,7 +117,7 @@ impl Draft {
         Ok(Checked { primitive: Primitive { protocol: self.protocol, condition }, previous })
     }
 
-    /// What the condition is about, by its value.
+    /// The kind of the condition, inferred from its value.
     fn infer_kind(&mut self, previous: &Previous) -> Result<Kind, String> {
         if let Value::Number(number) = self.value {
             match previous.kind {
@@ -232,7 +231,7 @@ impl Draft {
             (Value::Missing, Some(Protocol::Any)) => millrace_core::names::TRANSPORT,
             _ => return Err(self.complaint(kind, "value missing")),
         };
-        // Numbers beyond a byte are classes of protocols only by their names.
+        // Numbers above 255 denote classes of protocols only when given by name.
         let is_name = matches!(self.value, Value::Of(..) | Value::Missing);
         match super::names::protocol(number) {
             Some(class @ (Protocol::TcpOrUdp | Protocol::Any)) if is_name => {
@@ -273,7 +272,7 @@ impl Draft {
         Ok(Condition::TcpOption(flags))
     }
 
-    /// The comparison with a number of at most `full` that the words ask for.
+    /// The comparison described by the words, with a number of at most `full`.
     fn comparison(
         &self,
         kind: Kind,
@@ -316,7 +315,7 @@ impl Draft {
         }
     }
 
-    /// Whether an address must differ; other relations have no meaning.
+    /// Whether an address must differ; other relations are not supported.
     fn negated_equality(&self, kind: Kind) -> Result<bool, String> {
         match self.operator {
             None => Ok(false),
@@ -342,8 +341,7 @@ impl Draft {
     }
 }
 
-/// The comparison that gives one answer whatever the packet has. `holds` is the answer without the
-/// operator's negation.
+/// The comparison that has the same result for every packet. `holds` is the result without the operator's negation.
 fn constant(
     operator: Operator,
     value: u32,
@@ -360,7 +358,7 @@ fn constant(
 /// than `value` exactly if it is greater than this.
 fn within(value: u32, mask: u32) -> u32 {
     match (value & !mask).checked_ilog2() {
-        // Below the first bit that the mask has not, all bits can be had.
+        // Below the highest bit that is not in the mask, all bits may be set.
         Some(bit) => (value | ((1 << bit) - 1)) & mask,
         None => value,
     }

@@ -1,14 +1,14 @@
-//! The tests that a condition consists of.
+//! The tests that implement a condition.
 
 use super::super::expr::Expr;
 use super::super::insn::Test;
 use super::super::layout::{MAC, NETWORK, TRANSPORT};
 use super::primitive::{Comparison, Condition, Ends, Field, Primitive, Protocol, TCP, UDP};
 
-/// The word with the protocol, and where the protocol is in it.
+/// The word that contains the protocol, and the protocol's position in it.
 const PROTOCOL_WORD: u16 = NETWORK + 8;
 const PROTOCOL_SHIFT: u32 = 16;
-/// The word with the fragment offset.
+/// The word that contains the fragment offset.
 const FRAGMENT_WORD: u16 = NETWORK + 4;
 const FRAGMENT_OFFSET: u32 = 0x1fff;
 const MORE_FRAGMENTS: u32 = 0x2000;
@@ -50,7 +50,7 @@ pub(super) fn lower(primitive: &Primitive) -> Expr<Test> {
     Expr::All(of_protocol.into_iter().chain(of_first_fragment).chain(others).collect())
 }
 
-/// True of conditions on the transport header, which later fragments have not got.
+/// True for conditions on the transport header, which later fragments do not have.
 fn looks_behind_ip(condition: &Condition) -> bool {
     match condition {
         Condition::Port { .. } | Condition::TcpOption(_) => true,
@@ -59,7 +59,7 @@ fn looks_behind_ip(condition: &Condition) -> bool {
     }
 }
 
-/// True of tests of what the packets of a flow have in common.
+/// True for tests of fields that the packets of a flow share.
 pub(super) fn is_of_flow(test: &Test) -> bool {
     let common = match test.offset {
         FRAGMENT_WORD => MORE_FRAGMENTS | FRAGMENT_OFFSET,
@@ -70,12 +70,12 @@ pub(super) fn is_of_flow(test: &Test) -> bool {
     test.mask & !common == 0
 }
 
-/// What holds of every packet.
+/// A test that every packet passes.
 pub(super) fn always() -> Expr<Test> {
     Expr::Is(Test::new(0, 0, 0))
 }
 
-/// The packet is of this protocol; nothing to test if any will do.
+/// The packet has this protocol; `None` if any protocol will do.
 fn protocol(protocol: Protocol) -> Option<Expr<Test>> {
     let is = |number: u8| {
         let shifted = |byte: u8| u32::from(byte) << PROTOCOL_SHIFT;
@@ -88,7 +88,7 @@ fn protocol(protocol: Protocol) -> Option<Expr<Test>> {
     }
 }
 
-/// The packet has its transport header: it is no later fragment.
+/// The packet has a transport header: it is not a later fragment.
 fn first_fragment() -> Expr<Test> {
     Expr::Is(Test::new(FRAGMENT_WORD, 0, FRAGMENT_OFFSET))
 }
@@ -105,8 +105,7 @@ fn either_end(
     if negated { found.negate_present() } else { found }
 }
 
-/// The MAC header begins two bytes into its section: the destination has bytes 2 to 7, the source
-/// bytes 8 to 13.
+/// The MAC header begins two bytes into its section: the destination is in bytes 2 to 7, the source in bytes 8 to 13.
 fn ether(ends: Ends, value: [u8; 6], mask: [u8; 6], negated: bool) -> Expr<Test> {
     let word = |[a, b, c, d]: [u8; 4]| u32::from_be_bytes([a, b, c, d]);
     let split = |offset, cut: fn([u8; 6]) -> [[u8; 4]; 2]| {
@@ -125,7 +124,7 @@ fn ether(ends: Ends, value: [u8; 6], mask: [u8; 6], negated: bool) -> Expr<Test>
 
 fn compare_field(field: Field, comparison: Comparison) -> Expr<Test> {
     let header = if field.protocol.is_some() { TRANSPORT } else { NETWORK };
-    // The parser has seen to it that the field lies in its section and in one word.
+    // The parser has checked that the field lies in its section and in one word.
     let word = u16::try_from(field.bit / 32 * 4).unwrap_or(u16::MAX);
     let shift = 32_u32.saturating_sub(field.bit % 32 + field.bits);
     compare(header.saturating_add(word), shift, comparison)
@@ -140,13 +139,12 @@ fn compare(offset: u16, shift: u32, comparison: Comparison) -> Expr<Test> {
     if negated { found.negate_present() } else { found }
 }
 
-/// `word & mask > value`, of equality tests. `value` must lie within `mask` and be less.
+/// `word & mask > value`, expressed with equality tests. `value` must lie within `mask` and be less than it.
 ///
-/// The upper bits of the word decide unless they are as those of the value. Where the top bit of
-/// the value is 0, take its leading zeros: if any of these bits is set in the word, the word is
-/// greater, or else the rest decides. Where it is 1, take its leading ones, as many as are left
-/// when the value is incremented (the word must be at least that): unless all of these are set in
-/// the word, the word is not greater, or else the rest decides.
+/// The upper bits of the word decide unless they equal those of the value. If the top bit of the value is 0, consider
+/// its leading zeros: if any of these bits is set in the word, the word is greater; otherwise the rest decides. If it
+/// is 1, consider its leading ones, as many as remain when the value is incremented (the word must be at least that):
+/// unless all of these are set in the word, the word is not greater; otherwise the rest decides.
 fn compare_greater(mut value: u32, mut mask: u32, test: impl Fn(u32, u32) -> Test) -> Expr<Test> {
     let mut parts = Vec::new();
     while value < mask {

@@ -32,25 +32,25 @@ pub struct FilterProgram {
     looks: Looks,
 }
 
-/// What is looked at of packets.
+/// What a program tests in packets.
 #[derive(Clone, Copy, Debug)]
 struct Looks {
     at_mac: bool,
     at_transport: bool,
-    /// At anything but what the packets of a flow have in common.
+    /// Fields that are not common to the packets of a flow.
     past_flow: bool,
 }
 
-/// What runs in place of rules.
+/// The form in which rules run.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub enum Engine {
-    /// What suits the rules: the program if it is so small that it runs on many packets at once, or else the index.
+    /// The form that suits the rules: the program if it is small enough to run on many packets at once, else the index.
     #[default]
     Fitting,
-    /// The decision program. What a packet costs and what compiling costs grows with the rules, the
-    /// latter with their square.
+    /// The decision program. The cost per packet grows with the number of rules, and the cost of compiling with its
+    /// square.
     Program,
-    /// The index, whatever the number of rules.
+    /// The index, for any number of rules.
     Index,
 }
 
@@ -63,13 +63,13 @@ enum Running {
     Index {
         live: Box<LiveRules>,
         grouped: OnceLock<Grouped>,
-        /// Whether there are so few rules that changes compile them all.
+        /// Whether there are so few rules that a change recompiles them all.
         few: bool,
     },
 }
 
-/// The parts of a packet that IP programs look at. Each runs to the end of the packet; one that
-/// the packet has not is empty.
+/// The parts of a packet that IP programs test. Each runs to the end of the packet; a part that the packet does not
+/// have is empty.
 #[derive(Clone, Copy, Debug, Default)]
 pub struct IpSections<'a> {
     /// From the MAC header on.
@@ -89,7 +89,8 @@ impl<'a> IpSections<'a> {
 }
 
 impl FilterProgram {
-    /// From so many rules on the decision program is compiled only to be shown, and changes do not compile all rules.
+    /// With this many rules or more, the decision program is compiled only for display, and changes do not recompile
+    /// all rules.
     pub const MANY_RULES: usize = 32;
 
     /// Compiles the rules of an IPFilter with `outputs` outputs: `ACTION EXPRESSION` each, where
@@ -98,7 +99,7 @@ impl FilterProgram {
     /// The warnings are returned with the program.
     ///
     /// # Errors
-    /// All that is wrong with the rules, and the warnings.
+    /// All errors in the rules, and the warnings.
     pub fn compile_rules<S: AsRef<str>>(
         rules: &[S],
         outputs: usize,
@@ -107,7 +108,7 @@ impl FilterProgram {
         Self::compile_rules_for(Engine::Fitting, rules, outputs, scope)
     }
 
-    /// [`compile_rules`](Self::compile_rules) for an engine of one's choice.
+    /// [`compile_rules`](Self::compile_rules) for a given engine.
     ///
     /// # Errors
     /// As there.
@@ -129,7 +130,7 @@ impl FilterProgram {
     /// The warnings are returned with the program.
     ///
     /// # Errors
-    /// All that is wrong with the patterns, and the warnings.
+    /// All errors in the patterns, and the warnings.
     pub fn compile_patterns<S: AsRef<str>>(
         patterns: &[S],
         scope: &Scope<'_>,
@@ -137,7 +138,7 @@ impl FilterProgram {
         Self::compile_patterns_for(Engine::Fitting, patterns, scope)
     }
 
-    /// [`compile_patterns`](Self::compile_patterns) for an engine of one's choice.
+    /// [`compile_patterns`](Self::compile_patterns) for a given engine.
     ///
     /// # Errors
     /// As there.
@@ -155,9 +156,9 @@ impl FilterProgram {
         compiler.finish(engine)
     }
 
-    /// The output for a packet, or [`DROP`](super::DROP) if the rule says so or there is none.
+    /// The output for a packet, or [`DROP`](super::DROP) if the rule drops it or no rule matches.
     ///
-    /// A condition on bytes that a packet has not got does not hold; its negation does.
+    /// A condition on bytes that a packet does not have does not hold; its negation does.
     #[inline(always)]
     pub fn classify(&self, packet: &IpSections<'_>) -> usize {
         match &self.running {
@@ -166,8 +167,8 @@ impl FilterProgram {
         }
     }
 
-    /// Writes the port of each packet to `ports`. `sections` gives the parts of a packet; nothing if
-    /// its header is not known, which matters only where not all packets are treated alike.
+    /// Writes the port of each packet to `ports`. `sections` returns the parts of a packet, or `None` if its header
+    /// position is not set, which matters only if packets are treated differently.
     #[inline(always)]
     pub fn classify_all<'a, P>(
         &self,
@@ -202,7 +203,7 @@ impl FilterProgram {
         }
     }
 
-    /// True if all packets are treated alike, so that none need have headers.
+    /// True if all packets are treated alike, so that none needs headers.
     #[inline(always)]
     pub fn is_constant(&self) -> bool {
         match &self.running {
@@ -211,20 +212,20 @@ impl FilterProgram {
         }
     }
 
-    /// True if the MAC header counts.
+    /// True if rules test the MAC header.
     #[inline(always)]
     pub fn looks_at_mac(&self) -> bool {
         self.looks.at_mac
     }
 
-    /// True if the transport header counts.
+    /// True if rules test the transport header.
     #[inline(always)]
     pub fn looks_at_transport(&self) -> bool {
         self.looks.at_transport
     }
 
-    /// True if nothing counts but what the packets of a flow have in common: addresses, protocol,
-    /// the first four bytes of the transport header, and whether that is a fragment.
+    /// True if rules test only fields that the packets of a flow share: addresses, protocol, the first four bytes of
+    /// the transport header, and whether the packet is a fragment.
     pub fn looks_at_flow_alone(&self) -> bool {
         !self.looks.past_flow
     }
@@ -234,7 +235,7 @@ impl FilterProgram {
         self.outputs.get(output).copied().unwrap_or(false)
     }
 
-    /// What runs.
+    /// The engine in use.
     pub fn engine(&self) -> Engine {
         match &self.running {
             Running::Program { .. } => Engine::Program,
@@ -242,7 +243,7 @@ impl FilterProgram {
         }
     }
 
-    /// Bytes that what runs takes, without the rules that it was made of.
+    /// The size of the running form in bytes, without the rules that it was built from.
     pub fn bytes(&self) -> usize {
         match &self.running {
             Running::Program { matcher, .. } => matcher.bytes(),
@@ -251,13 +252,13 @@ impl FilterProgram {
     }
 }
 
-/// Changes of many rules.
+/// Incremental changes of many rules.
 impl FilterProgram {
-    /// The same with a rule in front of the one at `place`, or behind all. Nothing where that pays only by
-    /// compiling all rules: where they are few, or treat all packets alike.
+    /// The same program with a rule before the one at `place`, or at the end. `None` if all rules should be recompiled
+    /// instead: when they are few, or treat all packets alike.
     ///
     /// # Errors
-    /// All that is wrong with the rule.
+    /// All errors in the rule.
     pub fn with_rule(
         &self,
         place: usize,
@@ -275,18 +276,18 @@ impl FilterProgram {
         Ok(live.map(|live| self.changed(live, self.looks.and(looks))))
     }
 
-    /// The same without the rule at `place`. Nothing where that pays only by compiling the others.
+    /// The same without the rule at `place`. `None` if the others should be recompiled instead.
     pub fn without_rule(&self, place: usize) -> Option<Self> {
         let Running::Index { live, few: false, .. } = &self.running else { return None };
         Some(self.changed(live.without(place)?, self.looks))
     }
 
-    /// Whether rules have come and gone so often that all are better [compiled anew](Self::renewed).
+    /// Whether rules have changed so often that all should be [rebuilt](Self::renewed).
     pub fn has_changed_much(&self) -> bool {
         matches!(&self.running, Running::Index { live, few: false, .. } if live.has_changed_much())
     }
 
-    /// The same, made anew from the rules as they are now.
+    /// The same, rebuilt from the current rules.
     #[must_use]
     pub fn renewed(&self) -> Self {
         match &self.running {
@@ -297,8 +298,8 @@ impl FilterProgram {
         }
     }
 
-    /// The rules of `self` in `renewed`, which was [made anew](Self::renewed) from `before`, an earlier state of `self`.
-    /// Nothing where that cannot be.
+    /// The rules of `self` in `renewed`, which was [rebuilt](Self::renewed) from `before`, an earlier state of `self`.
+    /// `None` if that is not possible.
     pub fn moved_to(&self, renewed: Self, before: &Self) -> Option<Self> {
         match (&self.running, renewed.running, &before.running) {
             (
@@ -327,7 +328,7 @@ impl Looks {
         }
     }
 
-    /// What one of two looks at.
+    /// The union of both.
     fn and(self, other: Self) -> Self {
         Self {
             at_mac: self.at_mac || other.at_mac,
@@ -389,7 +390,7 @@ impl<'a> Compiler<'a> {
         self.add_expression(argument, rule.len(), expression, output);
     }
 
-    /// Adds a rule whose expression consists of these words; `end` is where it ends.
+    /// Adds a rule whose expression consists of these words; `end` is the end of the rule.
     fn add_expression(
         &mut self,
         argument: usize,
@@ -406,7 +407,7 @@ impl<'a> Compiler<'a> {
         match expr {
             Ok(expr) => self.rules.push((expr, output)),
             Err(finding) => {
-                // What does not read on after an error may do so without it.
+                // An error after another one may disappear once that is corrected.
                 let known = |known: &Finding| known.is_error && known.argument == argument;
                 if !self.findings.iter().any(known) {
                     self.findings.push(finding);
@@ -438,8 +439,8 @@ impl<'a> Compiler<'a> {
             let grouped = Grouped::new(&program);
             let is_small = engine == Engine::Program || matcher.is_small();
             let index = (!is_small).then(|| LiveRules::new(self.rules.into()));
-            // Where the index sees that all packets go one way and the program does not, those without headers
-            // do not go it.
+            // If the index finds that all packets have the same destination and the program does not, packets without
+            // headers do not have that destination.
             let running = match index.filter(|index| index.constant().is_none()) {
                 None => Running::Program { grouped, matcher },
                 Some(live) => {
@@ -452,8 +453,8 @@ impl<'a> Compiler<'a> {
     }
 }
 
-/// The program of the rules. Click merges the programs of two neighbours, optimises the result,
-/// and goes on with what is left until there is one.
+/// The program of the rules. Click merges the programs of neighbouring pairs, optimises the results, and repeats that
+/// until one is left.
 pub(super) fn merge(rules: &[(Expr<Test>, Jump)], form: Form) -> Program {
     let one = |(expr, output): &(Expr<Test>, Jump)| Program::from_rule(expr, *output, Layout::Ip);
     let mut programs: Vec<Program> = rules.iter().map(one).collect();
@@ -473,7 +474,7 @@ pub(super) fn merge(rules: &[(Expr<Test>, Jump)], form: Form) -> Program {
     }
     let mut program = programs.pop().unwrap_or_else(|| Program::new(Layout::Ip, 0));
     program.settle_failure(Jump::Drop);
-    // Groups are found where equal words stand next to each other.
+    // Groups are found only among adjacent tests of one word.
     program.sort_conjunctions();
     program
 }

@@ -8,20 +8,20 @@ use super::primitive::{
     VERSION,
 };
 
-/// What a word means.
+/// The meaning of a word.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(super) enum Meaning {
-    /// What the condition is about.
+    /// The subject of the condition.
     Kind(Kind),
     /// A value of that kind.
     Value(Kind, u32),
-    /// No name.
+    /// Not a name.
     Nothing,
-    /// A name that has no meaning here, or more than one; the message says so.
+    /// A name that has no meaning here, or more than one; with the error message.
     Wrong(String),
 }
 
-/// The words that say what a condition is about.
+/// The words that name the subject of a condition.
 const KINDS: [(&str, Kind); 18] = [
     ("ce", Kind::Ce),
     ("dscp", Kind::Field(DSCP)),
@@ -43,15 +43,14 @@ const KINDS: [(&str, Kind); 18] = [
     ("win", Kind::Field(TCP_WINDOW)),
 ];
 
-/// Words of the language that are not names, even where something has that name.
+/// Words of the language, which are not names even if something has that name.
 const SYNTAX: [&str; 6] = ["dest", "dst", "ether", "ip", "not", "src"];
 
-/// The flags of RFC 9293, 3.1, that `tcp opt` knows.
+/// The flags of RFC 9293, 3.1, that `tcp opt` accepts.
 const TCP_OPTIONS: [(&str, u32); 6] =
     [("ack", 0x10), ("fin", 0x01), ("psh", 0x08), ("rst", 0x04), ("syn", 0x02), ("urg", 0x20)];
 
-/// The meaning of a word in a condition that is about `kind` and packets of `protocol`, as far as
-/// that is known.
+/// The meaning of a word in a condition about `kind` and packets of `protocol`, as far as these are known.
 pub(super) fn meaning(
     word: &str,
     kind: Option<Kind>,
@@ -87,7 +86,7 @@ pub(super) fn meaning(
         .filter(|&(of, _, fits)| fits && kind.is_none_or(|kind| kind == of))
         .map(|(of, value, _)| (of, value))
         .collect();
-    // A port that TCP and UDP agree on.
+    // A port number that is the same for TCP and UDP.
     fitting.dedup();
     match fitting[..] {
         [(kind, value)] => Meaning::Value(kind, value),
@@ -103,7 +102,7 @@ pub(super) fn meaning(
     }
 }
 
-/// The protocol with a number that [`Meaning::Value`] gives.
+/// The protocol for a number from [`Meaning::Value`].
 pub(super) fn protocol(number: u32) -> Option<Protocol> {
     match number {
         TCP_OR_UDP => Some(Protocol::TcpOrUdp),

@@ -21,14 +21,14 @@ use super::names::{self, Meaning};
 use super::primitive::{Condition, Ends, Field, Kind, Operator, Primitive};
 use super::words::Word;
 
-/// So many parentheses, `!` and `?` may stand in each other.
+/// The maximum nesting of parentheses, `!` and `?`.
 const MAX_DEPTH: usize = 200;
 
-/// Reads an expression that all words must belong to. What is wrong with a condition but not with
-/// the expression goes to `findings`; the expression then has something else in its place.
+/// Parses an expression that must consist of all words. An error in a condition that does not affect the expression
+/// goes to `findings`; the condition is then replaced by a placeholder.
 ///
 /// # Errors
-/// What makes the rest of the words useless.
+/// An error that makes the remaining words useless.
 pub(super) fn parse(
     words: &[Word<'_>],
     end: usize,
@@ -59,7 +59,7 @@ pub(super) fn parse(
 struct Parser<'a> {
     words: &'a [Word<'a>],
     at: usize,
-    /// Where the rule ends, for what is missing there.
+    /// The end of the rule, for errors about missing words.
     end: usize,
     argument: usize,
     depth: usize,
@@ -107,7 +107,7 @@ impl<'a> Parser<'a> {
         }
     }
 
-    /// A factor, unless something else begins here.
+    /// A factor, if one begins here.
     fn factor(&mut self) -> Parsed<Option<Expr<Primitive>>> {
         let mut negated = false;
         let mut last = None;
@@ -131,7 +131,7 @@ impl<'a> Parser<'a> {
         }
     }
 
-    /// What follows an opening parenthesis.
+    /// The contents of parentheses, after the opening one.
     fn group(&mut self) -> Parsed<Expr<Primitive>> {
         if self.peek().is_none_or(|word| word == ")") {
             return Err(self.error_here("missing expression after ‘(’"));
@@ -151,7 +151,7 @@ impl<'a> Parser<'a> {
 
 /// The condition.
 impl<'a> Parser<'a> {
-    /// A condition, unless something else begins here.
+    /// A condition, if one begins here.
     fn condition(&mut self, mut negated: bool) -> Parsed<Option<Expr<Primitive>>> {
         let first = self.at;
         match self.peek() {
@@ -166,7 +166,7 @@ impl<'a> Parser<'a> {
         let mut draft = Draft::EMPTY;
         let errors = self.findings.len();
         self.qualifiers(&mut draft, &mut negated);
-        // What is said anew is not taken over.
+        // A condition with its own qualifiers inherits nothing.
         if self.at != first {
             self.previous = Previous::default();
         }
@@ -194,7 +194,7 @@ impl<'a> Parser<'a> {
         Ok(Some(if negated { condition.negate() } else { condition }))
     }
 
-    /// The words that say what a condition is about.
+    /// The words that name the subject of a condition.
     fn qualifiers(&mut self, draft: &mut Draft, negated: &mut bool) {
         while let Some(word) = self.peek() {
             match names::meaning(word, None, None, self.scope) {
@@ -230,7 +230,7 @@ impl<'a> Parser<'a> {
         }
     }
 
-    /// What `src` begins: `src`, `src or dst` or `src and dst`, and how many words more that is.
+    /// The meaning of `src`, `src or dst` or `src and dst`, and the number of words after `src`.
     fn source_and(&self) -> (Ends, usize) {
         let next = |n: usize| self.words.get(self.at + n).map(|word| word.text);
         match (next(1), next(2)) {
@@ -307,8 +307,8 @@ impl<'a> Parser<'a> {
         Ok(())
     }
 
-    /// The value at the end of a condition, if there is one; false if there is one that has been
-    /// reported as useless.
+    /// The value at the end of a condition, if there is one; returns false if there is one that has been reported as
+    /// useless.
     fn value(&mut self, draft: &mut Draft) -> Parsed<bool> {
         let Some(word) = self.peek() else { return Ok(true) };
         match names::meaning(word, draft.kind, draft.protocol, self.scope) {
@@ -345,7 +345,7 @@ impl<'a> Parser<'a> {
                     self.at += 2;
                     return Ok(Some(net(Ipv4Prefix::with_mask(address, mask))));
                 }
-                // A name can be of both a host and a net.
+                // A name can denote both a host and a network.
                 let named_net = (draft.kind == Some(Kind::Net)).then(|| self.read(word)).flatten();
                 return Ok(Some(named_net.map_or(Value::Address(address.to_bits()), net)));
             }
@@ -366,14 +366,14 @@ impl<'a> Parser<'a> {
         self.read(next(2)?)
     }
 
-    /// A number; `None` for words that are none.
+    /// A number; `None` for words that are not numbers.
     fn number(&self, word: &str) -> Parsed<Option<u32>> {
         if !word.starts_with(|first: char| first.is_ascii_digit() || first == '-') {
             return Ok(None);
         }
         match self.read::<i64>(word) {
             None => Ok(None),
-            // A negative number means the bits that it has in 32.
+            // A negative number stands for its 32 bits.
             Some(number) => {
                 match u32::try_from(number).or(i32::try_from(number).map(i32::cast_unsigned)) {
                     Ok(number) => Ok(Some(number)),
@@ -406,10 +406,10 @@ impl<'a> Parser<'a> {
     }
 }
 
-/// Stands for a condition with an error that has been reported.
+/// Replaces a condition whose error has been reported.
 const PLACEHOLDER: Primitive = Primitive { protocol: None, condition: Condition::Constant(true) };
 
-/// Words and places.
+/// Words and positions.
 impl<'a> Parser<'a> {
     fn word(&self) -> Option<&'a Word<'a>> {
         self.words.get(self.at)
@@ -425,7 +425,7 @@ impl<'a> Parser<'a> {
         accepted
     }
 
-    /// The word here if it may be an operator: those are not the last word.
+    /// The current word, if it may be an operator; the last word cannot be one.
     fn operator(&self) -> Option<&'a str> {
         self.peek().filter(|_| self.at + 1 < self.words.len())
     }
@@ -434,7 +434,7 @@ impl<'a> Parser<'a> {
         self.operator() == Some(wanted)
     }
 
-    /// From a word to the one before this.
+    /// The range from a word to the one before the current word.
     fn range_from(&self, first: usize) -> Range<usize> {
         let start = self.words.get(first).map_or(self.end, |word| word.range.start);
         let last = self.at.max(first + 1) - 1;
@@ -460,7 +460,7 @@ impl<'a> Parser<'a> {
     }
 }
 
-/// The only one of a list, or what `all` makes of the list.
+/// The only element of a list, or `all` applied to the list.
 fn one_or(
     all: impl FnOnce(Vec<Expr<Primitive>>) -> Expr<Primitive>,
     mut list: Vec<Expr<Primitive>>,
@@ -475,7 +475,7 @@ fn one_or(
     }
 }
 
-/// The first byte and the number of bytes that `POS`, `POS:LEN` or `POS,LAST` means.
+/// The first byte and the number of bytes denoted by `POS`, `POS:LEN` or `POS,LAST`.
 fn byte_range(text: &str) -> Option<(u32, u32)> {
     let number = |text: &str| args::parse::<u32>(text, &Scope::builtin()).ok();
     if let Some((first, length)) = text.split_once(':') {
@@ -483,14 +483,14 @@ fn byte_range(text: &str) -> Option<(u32, u32)> {
     }
     if let Some((first, last)) = text.split_once(',') {
         let (first, last) = (number(first)?, number(last)?);
-        // Nothing between: a length that is refused.
+        // An empty range: a length of 0, which is rejected.
         return Some((first, last.checked_sub(first).map_or(0, |more| more.saturating_add(1))));
     }
     Some((number(text)?, 1))
 }
 
-/// The last byte of a header that can be tested: for the IP header the offsets of the transport
-/// header begin behind it, for others Click has no room for more.
+/// The last byte of a header that can be tested: for the IP header because the offsets of the transport header follow,
+/// for others because Click allows no more.
 fn max_position(draft: &Draft) -> u32 {
     if draft.protocol.is_some() { 8191 } else { 255 }
 }

@@ -2,7 +2,7 @@
 
 use std::fmt;
 
-/// What a condition is about, as far as its words say it.
+/// The subject of a condition, as far as its words name it.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Kind {
     Host,
@@ -19,12 +19,12 @@ pub(super) enum Kind {
 }
 
 impl Kind {
-    /// True of what can be inherited with a number: `port 80 or 81`.
+    /// True for kinds that a number can inherit: `port 80 or 81`.
     pub(super) fn takes_numbers(self) -> bool {
         matches!(self, Kind::Protocol | Kind::Port | Kind::Field(_))
     }
 
-    /// True of what a packet has a source and a destination of.
+    /// True for kinds of which a packet has a source and a destination.
     pub(super) fn has_ends(self) -> bool {
         matches!(self, Kind::Host | Kind::Net | Kind::Ether | Kind::Port)
     }
@@ -50,7 +50,7 @@ impl Field {
         Self { protocol: Some(Protocol::Number(protocol)), bit, bits }
     }
 
-    /// The bits that a value can have.
+    /// The bits of the value.
     pub(super) fn mask(self) -> u32 {
         u32::MAX.checked_shr(32 - self.bits).unwrap_or(0)
     }
@@ -83,7 +83,7 @@ pub(super) const ECN_CE: u32 = 3;
 pub(super) const ICMP: u8 = 1;
 pub(super) const TCP: u8 = 6;
 pub(super) const UDP: u8 = 17;
-/// RFC 4340; its header begins with ports as TCP's and UDP's do.
+/// RFC 4340; its header begins with ports, as TCP's and UDP's do.
 pub(super) const DCCP: u8 = 33;
 
 /// What the protocol of a packet must be.
@@ -93,11 +93,11 @@ pub(super) enum Protocol {
     Number(u8),
     /// TCP or UDP: `tcpudp`.
     TcpOrUdp,
-    /// Any: `transp[0]` is the first byte behind the IP header, whatever it means.
+    /// Any: `transp[0]` is the first byte after the IP header, whatever its meaning.
     Any,
 }
 
-/// Which of a packet's two addresses or ports is meant.
+/// Which of a packet's two addresses or ports a condition tests.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Ends {
     Source,
@@ -116,7 +116,7 @@ impl Ends {
     }
 }
 
-/// How a number is compared.
+/// How numbers are compared.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Relation {
     Equal,
@@ -124,7 +124,7 @@ pub(super) enum Relation {
     Less,
 }
 
-/// A relation, and whether it is its opposite: `>=` is not `<`.
+/// A relation, and whether it is negated: `>=` is the negation of `<`.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) struct Operator {
     pub(super) relation: Relation,
@@ -134,7 +134,7 @@ pub(super) struct Operator {
 impl Operator {
     pub(super) const EQUAL: Operator = Operator { relation: Relation::Equal, negated: false };
 
-    /// The operator that a word is.
+    /// The operator for a word.
     pub(super) fn of(word: &str) -> Option<Self> {
         let (relation, negated) = match word {
             "=" | "==" => (Relation::Equal, false),
@@ -149,19 +149,19 @@ impl Operator {
     }
 }
 
-/// A masked number compared with another: `& mask == value` or `& mask > value`, or not.
+/// A masked number compared with another: `& mask == value` or `& mask > value`, or its negation.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) struct Comparison {
     /// `>` instead of `==`.
     pub(super) greater: bool,
-    /// The bits that count. None: 0 is compared with 0.
+    /// The bits to compare. If none, 0 is compared with 0.
     pub(super) mask: u32,
     pub(super) value: u32,
     pub(super) negated: bool,
 }
 
-/// A condition whose words have been checked: what the packet's protocol must be, if anything, and
-/// what must hold besides.
+/// A condition whose words have been checked: the protocol that the packet must have, if any, and the condition that
+/// must hold in addition.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) struct Primitive {
     pub(super) protocol: Option<Protocol>,
@@ -177,7 +177,7 @@ pub(super) enum Condition {
     Address { ends: Ends, value: u32, mask: u32, negated: bool },
     /// `ether host 1:2:3:4:5:6`.
     Ether { ends: Ends, value: [u8; 6], mask: [u8; 6], negated: bool },
-    /// `ip proto > 6`; no more than the protocol of the primitive when there is no comparison.
+    /// `ip proto > 6`; without a comparison, only the protocol of the primitive.
     Protocol(Option<Comparison>),
     /// `ip frag`.
     Fragment { negated: bool },

@@ -42,7 +42,7 @@ impl Packet {
         Self::new(1, &[kind, 0, 0, 0, 0, 0, 0, 0])
     }
 
-    /// With other bytes in the IP header.
+    /// Replaces bytes in the IP header.
     fn with(mut self, at: usize, bytes: &[u8]) -> Self {
         self.ip[at..at + bytes.len()].copy_from_slice(bytes);
         self
@@ -73,9 +73,9 @@ fn accepts(pattern: &str, packet: &Packet) -> bool {
     packet.classify(&filter(&[&format!("allow {pattern}"), "drop all"])) == 0
 }
 
-/// Every word of the language, with a packet that it accepts and one that it does not.
+/// Every word of the language, with a packet that it accepts and one that it rejects.
 #[test]
-fn words_mean_what_the_manual_says() {
+fn words_match_the_packets_that_the_manual_describes() {
     let tcp = || Packet::tcp(1234, 80, 0x12);
     let udp = || Packet::udp(53, 5353);
     let icmp = || Packet::icmp(8);
@@ -197,7 +197,7 @@ fn the_first_rule_decides() {
 }
 
 #[test]
-fn what_a_packet_has_not_got_is_not_so() {
+fn conditions_on_missing_bytes_do_not_hold() {
     let packet = Packet::tcp(1234, 80, 2);
     for (pattern, length, accepted) in [
         ("src 10.0.0.1", 16, true),
@@ -206,7 +206,7 @@ fn what_a_packet_has_not_got_is_not_so() {
         ("src host != 9.0.0.1", 15, false),
         ("src port 1234", 22, true),
         ("src port 1234", 21, false),
-        // The first byte says enough, or not.
+        // The first byte may or may not decide.
         ("src port > 1000", 21, true),
         ("src port > 1200", 21, false),
         ("src port < 2000", 21, false),
@@ -231,7 +231,7 @@ fn what_a_packet_has_not_got_is_not_so() {
 }
 
 #[test]
-fn programs_read_as_in_click() {
+fn program_text_is_that_of_click() {
     for (rules, text) in [
         (
             &["1 tcp dst port 22 || 23 && syn", "allow 172.16.0.0/12"][..],
@@ -279,7 +279,7 @@ alignment offset 0
 }
 
 #[test]
-fn errors_say_what_and_where() {
+fn errors_have_a_message_and_a_position() {
     for (rule, place, message) in [
         ("", "", "empty pattern"),
         ("permit tcp", "permit", "unknown slot ID ‘permit’"),
@@ -347,7 +347,7 @@ fn errors_say_what_and_where() {
 }
 
 #[test]
-fn errors_of_all_rules_come_at_once() {
+fn errors_of_all_rules_are_reported_together() {
     let rules = ["allow port 70000 or ttl 300", "allow tcp", "nonsense (", "drop ip ttl"];
     let findings = FilterProgram::compile_rules(&rules, 1, &Scope::builtin()).unwrap_err();
     let places: Vec<(usize, &str)> = findings
@@ -360,7 +360,7 @@ fn errors_of_all_rules_come_at_once() {
 }
 
 #[test]
-fn warnings_do_not_stop() {
+fn warnings_do_not_prevent_compilation() {
     let scope = Scope::builtin();
     for (rule, warning) in [
         ("allow port < 0", "relation ‘< 0’ is always false (range 0-65535)"),
@@ -377,7 +377,7 @@ fn warnings_do_not_stop() {
 }
 
 #[test]
-fn deep_nesting_is_refused_not_followed() {
+fn deep_nesting_is_refused() {
     let deep = |n: usize| format!("allow {}tcp{}", "(".repeat(n), ")".repeat(n));
     let compile = |rule: String| FilterProgram::compile_rules(&[rule], 1, &Scope::builtin());
     assert!(compile(deep(150)).is_ok());
@@ -388,7 +388,7 @@ fn deep_nesting_is_refused_not_followed() {
     assert!(compile(format!("allow {}tcp", "tcp ? ".repeat(100_000))).is_err());
 }
 
-/// A pattern as text, and what it means.
+/// A pattern as text, and its meaning.
 #[derive(Clone)]
 struct Meaning {
     text: String,
@@ -424,7 +424,7 @@ fn is_first_fragment(packet: &Packet) -> bool {
 fn condition() -> impl Strategy<Value = Meaning> {
     let byte = (0..20_usize, relation(), 0..=255_u32, prop_oneof![Just(255), 1..=255_u32]);
     let byte = byte.prop_map(|(at, (operator, holds), value, mask)| {
-        // The value of an equality under a mask is masked as well, that of an order is not.
+        // The value of an equality under a mask is masked too; that of an order is not.
         let wanted = if ["", "==", "!="].contains(&operator) { value & mask } else { value };
         let text = format!("ip[{at}] & {mask} {operator} {value}");
         meaning(text, move |packet| holds(u32::from(packet.ip[at]) & mask, wanted))
@@ -436,7 +436,7 @@ fn condition() -> impl Strategy<Value = Meaning> {
             let port = |at: usize| {
                 u16::from_be_bytes([packet.transport[at], packet.transport[at + 1]]).into()
             };
-            // `!=` and its like negate the whole: neither, or not both.
+            // `!=`, `<=`, `<` and `>=` negate the whole: neither, or not both.
             let (operator, negated): (fn(u32, u32) -> bool, bool) = match operator {
                 "!=" => (|a, b| a == b, true),
                 "<=" => (|a, b| a > b, true),
@@ -534,7 +534,7 @@ proptest! {
     #![proptest_config(ProptestConfig::with_cases(150))]
 
     #[test]
-    fn rules_mean_what_their_words_mean(
+    fn rules_match_packets_as_their_words_describe(
         patterns in prop::collection::vec(pattern(), 1..4),
         packets in prop::collection::vec(packet(), 30),
     ) {
@@ -568,7 +568,7 @@ proptest! {
     }
 }
 
-/// Words of the language and others.
+/// Words of the language, and other words.
 const WORDS: [&str; 44] = [
     "src",
     "dst",

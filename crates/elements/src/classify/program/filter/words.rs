@@ -1,18 +1,18 @@
-//! Cutting a rule into words.
+//! Splitting a rule into words.
 
 use std::ops::Range;
 
-/// A word of a rule and where it stands.
+/// A word of a rule and its position.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(super) struct Word<'a> {
     /// The word.
     pub(super) text: &'a str,
-    /// Its bytes in the rule.
+    /// Its byte range in the rule.
     pub(super) range: Range<usize>,
 }
 
-/// The words of a rule. Words are runs of letters, digits and `-./@_:`; every other character is a
-/// word by itself, but `&&`, `||`, `==`, `!=`, `<=` and `>=` are one.
+/// The words of a rule. A word is a run of letters, digits and `-./@_:`; every other character is a word by itself,
+/// except that `&&`, `||`, `==`, `!=`, `<=` and `>=` are one word each.
 pub(super) fn words(text: &str) -> Vec<Word<'_>> {
     let mut words = Vec::new();
     let mut start = 0;
@@ -50,7 +50,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn rules_fall_into_words() {
+    fn rules_are_split_into_words() {
         for (rule, expected) in [
             ("", vec![]),
             (" \t\n", vec![]),

@@ -1,11 +1,10 @@
 //! Rules as unions of cubes.
 //!
-//! A *cube* says of each field which values it may have, without regard to the others: the packets
-//! of `src net 10.0.0.0/8 and tcp dst port 80 or 443` are one cube, those of `host 10.0.0.1` two.
-//! Every rule's packets lie in the union of the rule's cubes. Where a rule says nothing of what is
-//! in no field of the index, and is no more complicated than [`MAX_CUBES`], its packets *are* that
-//! union, as far as packets have all the fields. The other cubes are marked: of what they have, the
-//! rule itself must be asked.
+//! A *cube* restricts the values of each field independently of the others: the packets of
+//! `src net 10.0.0.0/8 and tcp dst port 80 or 443` form one cube, those of `host 10.0.0.1` two. Every rule's packets
+//! lie in the union of the rule's cubes. If a rule tests only fields of the index, and is not too complicated (see
+//! [`MAX_CUBES`]), its packets *are* that union, provided that packets have all the fields. Other cubes are marked: for
+//! packets in them, the rule itself must be evaluated.
 
 use super::super::expr::Expr;
 use super::super::insn::Test;
@@ -15,17 +14,17 @@ use super::fields::{self, Field, Part};
 use super::sets::ValueSet;
 use super::single;
 
-/// Most cubes that one rule is made of.
+/// The maximum number of cubes per rule.
 const MAX_CUBES: usize = 64;
 
-/// For each field the values that it may have; `None` if it does not matter.
+/// The allowed values of each field; `None` if the field does not matter.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(super) struct Cube {
     pub(super) sets: Vec<Option<ValueSet>>,
-    /// Whether every packet with all the fields that lies in the cube satisfies the rule.
+    /// Whether every packet that has all the fields and lies in the cube satisfies the rule.
     pub(super) exact: bool,
-    /// Whether those without all of them do, too. A packet that lacks a part of a field may have the bytes of
-    /// the field that a test is about, or not: it lies in the cube to be asked.
+    /// Whether this also holds for packets without all of them. A packet that lacks part of a field may or may not have
+    /// the bytes of the field that a test needs: it lies in the cube, and the rule must be evaluated.
     exact_if_short: bool,
 }
 
@@ -34,8 +33,7 @@ pub(super) fn cubes(expr: &Expr<Test>, fields: &[Field]) -> Vec<Cube> {
     Expansion { fields }.expand(expr, Sense { negated: false, short: false })
 }
 
-/// How an expression is to be taken: as it stands or negated, and what a test of bytes answers that
-/// are not there.
+/// How to interpret an expression: whether it is negated, and the result of a test of missing bytes.
 #[derive(Clone, Copy)]
 struct Sense {
     negated: bool,
@@ -74,7 +72,7 @@ impl Expansion<'_> {
         }
     }
 
-    /// The cube of an expression about one field; nothing if it is about others.
+    /// The cubes of an expression about one field; `None` if it tests others.
     fn single(&self, expr: &Expr<Test>, Sense { negated, short }: Sense) -> Option<Vec<Cube>> {
         let (field, single) = single::of_one_field(expr)?;
         let at = self.fields.iter().position(|known| *known == field)?;
@@ -84,11 +82,11 @@ impl Expansion<'_> {
         Some(if cube.is_possible() { vec![cube] } else { Vec::new() })
     }
 
-    /// `condition ? then : ...`, of which the condition is not negated with the whole.
+    /// `condition ? then : ...`; a negation of the whole does not apply to the condition.
     fn choice(&self, list: &[Expr<Test>], sense: Sense) -> Vec<Cube> {
         let plain = Sense { negated: false, ..sense };
         let mut ways = Vec::new();
-        // What is left for what follows.
+        // The packets left for the following conditions.
         let mut rest = vec![self.everything()];
         let mut at = 0;
         while let [condition, then, ..] = &list[at..] {
@@ -97,7 +95,7 @@ impl Expansion<'_> {
             rest = self.product([rest, self.expand(condition, plain.opposite())]);
             at += 2;
         }
-        // Without an otherwise, what is left fails.
+        // Without a final alternative, the remaining packets fail.
         let last = list[at..].first().map(|last| self.expand(last, sense));
         let none = || if sense.negated { vec![self.everything()] } else { Vec::new() };
         ways.push(self.product([rest, last.unwrap_or_else(none)]));
@@ -108,12 +106,12 @@ impl Expansion<'_> {
         Cube { sets: vec![None; self.fields.len()], exact: true, exact_if_short: true }
     }
 
-    /// Everything, to be asked further.
+    /// Everything, but the rule must be evaluated.
     fn anything(&self) -> Vec<Cube> {
         vec![Cube { exact: false, ..self.everything() }]
     }
 
-    /// What lies in all of several unions.
+    /// The intersection of several unions.
     fn product(&self, factors: impl IntoIterator<Item = Vec<Cube>>) -> Vec<Cube> {
         let mut product = vec![self.everything()];
         for factor in factors {
@@ -127,7 +125,7 @@ impl Expansion<'_> {
         product
     }
 
-    /// What lies in one of several unions.
+    /// The union of several unions.
     fn union(&self, parts: impl IntoIterator<Item = Vec<Cube>>) -> Vec<Cube> {
         let mut union: Vec<Cube> = Vec::new();
         for cube in parts.into_iter().flatten() {
@@ -141,11 +139,10 @@ impl Expansion<'_> {
         union
     }
 
-    /// The packets that give a test the wanted answer.
+    /// The packets for which a test has the wanted result.
     ///
-    /// A test of several fields is of bytes that follow each other: if one is missing, the last one
-    /// is. The last field can be missing and the test's bytes be there, if it does not look at all
-    /// of the field.
+    /// A test of several fields tests consecutive bytes: if any is missing, the last one is. The last field can be
+    /// missing although the bytes that are tested are present, if the test does not need all of the field.
     fn test(&self, test: &Test, Sense { negated, short }: Sense) -> Vec<Cube> {
         let place = Place::new(test, Layout::Ip, 0);
         let parts: Vec<Part> = fields::parts(&place).collect();
@@ -222,7 +219,7 @@ impl Cube {
         }
     }
 
-    /// What lies in both, if there is anything.
+    /// The intersection of both, if not empty.
     fn intersection(&self, other: &Cube) -> Option<Cube> {
         let sets = self.sets.iter().zip(&other.sets).map(|sets| match sets {
             (Some(a), Some(b)) => Some(a.intersection(b)),
@@ -236,7 +233,7 @@ impl Cube {
         cube.is_possible().then_some(cube)
     }
 
-    /// Takes another cube in, if it differs in one field at most.
+    /// Merges another cube into this one, if they differ in at most one field.
     fn absorb(&mut self, other: &Cube, fields: &[Field]) -> bool {
         if self.exact != other.exact {
             return false;

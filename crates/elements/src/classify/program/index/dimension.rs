@@ -1,11 +1,11 @@
-//! One field of the index: which cubes a value of it lies in.
+//! One field of the index: finds the cubes that contain a value.
 //!
-//! The values at which a cube begins or ends divide the field into *intervals*. For each interval
-//! there is a bit for every cube, grouped to *lines* of [`LINE`] bits, of which [`GROUP`] are kept
-//! together. Most groups of an interval are those of the cubes to which the field does not matter, or are
-//! empty. A *row* is the numbers of an interval's groups, and which lines are not empty. Equal groups and equal rows are
-//! kept once, so that memory grows with what rules say of the field, not with the product of
-//! intervals and cubes. Where all cubes are in one line, a row is that line.
+//! The values at which cubes begin or end divide the field into *intervals*. Each interval has a bit for every cube,
+//! grouped into *lines* of [`LINE`] bits, of which [`GROUP`] are kept together. Most groups of an interval are empty,
+//! or contain only the cubes for which the field does not matter. A *row* consists of the numbers of an interval's
+//! groups, and a bit for each line that is not empty. Equal groups and equal rows are stored once, so memory grows with
+//! the conditions on the field, not with the product of intervals and cubes. If all cubes are in one line, a row is
+//! that line.
 
 use std::collections::HashMap;
 
@@ -19,13 +19,13 @@ use super::sets::ValueSet;
 /// Bits of a line.
 pub(super) const LINE: usize = 64;
 
-/// Lines of a page, which is as much as one row tells of.
+/// Lines of a page, which is what one row describes.
 pub(super) const PAGE: usize = 64;
 
-/// Most bytes that a field's intervals may take; a field that takes more is left to the rules.
+/// The maximum size of a field's intervals in bytes; conditions on a larger field are checked rule by rule.
 pub(super) const MAX_BYTES: usize = 32 << 20;
 
-/// Lines that are kept together: what the processor fetches at once.
+/// Lines that are kept together: one cache line.
 const GROUP: usize = 8;
 
 /// Groups of a page.
@@ -33,25 +33,25 @@ const GROUPS: usize = PAGE / GROUP;
 
 type Group = [u64; GROUP];
 
-/// The cubes' sets of one field.
+/// The index of one field.
 #[derive(Clone, Debug)]
 pub(super) struct Dimension {
-    /// Where the field is: the section, and in it the first byte.
+    /// The position of the field: the section, and its first byte there.
     section: u8,
     start: u16,
     intervals: Intervals,
     /// The row of packets without the field.
     missing: u32,
-    /// For each row and page the lines in which there is a cube; of one line alone the line.
+    /// For each row and page, the lines that contain a cube; with only one line, that line.
     occupied: Box<[u64]>,
-    /// For each row and page its groups.
+    /// For each row and page, its groups.
     rows: Box<[[u32; GROUPS]]>,
     groups: Box<[Group]>,
 }
 
 impl Dimension {
-    /// The dimension of a field; `sets` has the set of each cube, at its place, and the places that
-    /// have no cube. Nothing if it takes more than [`MAX_BYTES`].
+    /// The dimension of a field; `sets` has the set of each cube at its place, and the places that have no cube. `None`
+    /// if it needs more than [`MAX_BYTES`].
     pub(super) fn new(field: Field, sets: &[Place<'_>]) -> Option<Self> {
         let columns = sets.len().div_ceil(LINE);
         let mut sweep = Sweep::new(columns, sets);
@@ -90,7 +90,7 @@ impl Dimension {
         })
     }
 
-    /// Writes the rows of packets. A bit is set in the result for each that lacks the field.
+    /// Writes the rows of packets. In the result, a bit is set for each packet that lacks the field.
     #[inline(always)]
     pub(super) fn find<const N: usize>(
         &self,
@@ -131,7 +131,7 @@ impl Dimension {
         let (section, start) = (self.section, usize::from(self.start));
         let mut short = 0;
         for lane in 0..N {
-            // Questions instead of an index: the sections stay in registers.
+            // Branches instead of an index keep the sections in registers.
             let bytes = match section {
                 1 => packets[lane][1],
                 2 => packets[lane][2],
@@ -149,13 +149,13 @@ impl Dimension {
         short
     }
 
-    /// The lines of a page in which there is a cube; of one line alone the line. `at` counts rows times pages.
+    /// The lines of a page that contain a cube; with only one line, that line. `at` counts rows times pages.
     #[inline(always)]
     pub(super) fn occupied(&self, at: usize) -> u64 {
         self.occupied.get(at).copied().unwrap_or(0)
     }
 
-    /// A line by a row and page, which are at `at`; `column` is the line within all pages.
+    /// A line, by the row and page at `at`; `column` is the line's index within all pages.
     #[inline(always)]
     pub(super) fn line(&self, at: usize, column: usize) -> u64 {
         let Some(row) = self.rows.get(at) else { return 0 };
@@ -163,7 +163,7 @@ impl Dimension {
         group.map_or(0, |group| group[column % GROUP])
     }
 
-    /// Bytes that the tables take.
+    /// The size of the tables in bytes.
     pub(super) fn bytes(&self) -> usize {
         self.intervals.bytes()
             + size_of_val(&*self.occupied)
@@ -172,7 +172,7 @@ impl Dimension {
     }
 }
 
-/// What stands in the place of a cube: nothing, or its set of the field.
+/// The content of a cube's place: nothing, any value, or its set for the field.
 #[derive(Clone, Copy, Debug)]
 pub(super) enum Place<'a> {
     Empty,
@@ -181,7 +181,7 @@ pub(super) enum Place<'a> {
 }
 
 impl<'a> Place<'a> {
-    /// What stands in the place of a cube, if there is one, with this set.
+    /// The content of a cube's place, given the cube's set, if there is a cube.
     pub(super) fn of(cube: Option<Option<&'a ValueSet>>) -> Self {
         match cube {
             None => Self::Empty,
@@ -199,7 +199,7 @@ struct Event {
     begins: bool,
 }
 
-/// Where cubes begin and end, in order.
+/// The values where cubes begin and end, in order.
 fn events(field: Field, sets: &[Place<'_>]) -> Vec<Event> {
     let mut events = Vec::new();
     for (cube, set) in (0..).zip(sets) {
@@ -215,11 +215,11 @@ fn events(field: Field, sets: &[Place<'_>]) -> Vec<Event> {
     events
 }
 
-/// The lines while the sweep goes from the least value to the greatest.
+/// The lines while the sweep goes from the lowest value to the highest.
 struct Sweep {
     /// Whole pages.
     now: Vec<Group>,
-    /// The numbers of the groups, and which of them have changed since.
+    /// The numbers of the groups, and which groups have changed since.
     numbers: Vec<u32>,
     changed: Vec<usize>,
     occupied: Vec<u64>,
@@ -261,7 +261,7 @@ impl Sweep {
         }
     }
 
-    /// Only what packets without the field can satisfy.
+    /// Sets the bits of the cubes that packets without the field can lie in.
     fn set_missing(&mut self, sets: &[Place<'_>]) {
         for (cube, set) in sets.iter().enumerate() {
             let missing = match set {
@@ -274,7 +274,7 @@ impl Sweep {
         self.changed = (0..self.now.len()).collect();
     }
 
-    /// The row of an interval.
+    /// The row of the current interval.
     fn finish_interval(&mut self) -> u32 {
         for at in self.changed.drain(..) {
             let group = self.now[at];
@@ -297,7 +297,7 @@ impl Sweep {
         row
     }
 
-    /// Puts the line itself in the place of what is to be known of it.
+    /// Stores the line itself instead of which lines are occupied.
     fn reduce_to_line(&mut self) {
         for (line, row) in self.occupied_rows.iter_mut().zip(&self.rows) {
             *line = self.groups.get(row[0] as usize).map_or(0, |group| group[0]);

@@ -1,4 +1,4 @@
-//! The fields of packets that rules look at.
+//! The fields of packets that rules test.
 
 use std::collections::HashMap;
 
@@ -8,21 +8,20 @@ use super::super::layout::Layout;
 use super::super::place::Place;
 use super::sets::ValueSet;
 
-/// As many fields are told apart by the index. What rules say of others is asked when the rest of a
-/// rule holds.
+/// The maximum number of fields in the index. Conditions on other fields are checked when the rest of a rule holds.
 pub(super) const MAX_FIELDS: usize = 16;
 
-/// Some bits of a word of the packet: a number.
+/// Some bits of a word of the packet, as a number.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord)]
 pub(super) struct Field {
     section: u8,
     start: u16,
-    /// How many bits of the word stand behind the field.
+    /// The number of bits of the word after the field.
     shift: u8,
     bits: u8,
 }
 
-/// What a test says of one field: that its bits under `mask` are `value`.
+/// A test's condition on one field: its bits under `mask` equal `value`.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Part {
     pub(super) field: Field,
@@ -37,26 +36,26 @@ impl Field {
         u32::MAX >> (32 - u32::from(self.bits))
     }
 
-    /// How many bits values have.
+    /// The number of bits of a value.
     pub(super) fn bits(self) -> u32 {
         self.bits.into()
     }
 
-    /// How rare it is that a packet's value is in a set: of so many bits of a random number all are 0.
+    /// How rare values in a set are: the number of bits of a random number that must all be 0.
     pub(super) fn rarity(self, set: &ValueSet) -> u32 {
         let of_random = self.bits().saturating_sub(set.size().max(1).ilog2());
         let has = |value| set.ranges.iter().any(|&(first, last)| (first..=last).contains(&value));
         match (self.section, self.start, self.shift) {
-            // Most packets are no fragments (RFC 791, 3.1), and may or must not become some,
+            // Most packets are not fragments (RFC 791, 3.1), with "don't fragment" set or not,
             (1, 4, 0) if has(0) || has(0x4000) => 0,
-            // and are of TCP or UDP.
+            // and are TCP or UDP.
             (1, 8, 16) if has(6) => of_random.min(1),
             (1, 8, 16) if has(17) => of_random.min(2),
             _ => of_random,
         }
     }
 
-    /// How many bytes of the word there must be for the field to be there.
+    /// The number of bytes of the word that must be present for the field to be present.
     #[inline(always)]
     pub(super) fn needs(self) -> u8 {
         4 - self.shift / 8
@@ -69,7 +68,7 @@ impl Field {
     }
 }
 
-/// The parts of a test, in the order of the bytes that they look at.
+/// The parts of a test, in the order of their bytes.
 pub(super) fn parts(place: &Place) -> impl Iterator<Item = Part> {
     let (section, start, test) = (place.section, place.start, place.test);
     bounds(section, start).iter().filter_map(move |&(shift, bits)| {
@@ -80,26 +79,26 @@ pub(super) fn parts(place: &Place) -> impl Iterator<Item = Part> {
     })
 }
 
-/// The fields that a word consists of, as the bits behind each and its own; whatever tests of this
-/// language ask of most often is one of them.
+/// The fields of a word, as the number of bits after each and its own number of bits. The fields that tests of this
+/// language use most often are among them.
 fn bounds(section: u8, start: u16) -> &'static [(u8, u8)] {
     const ADDRESS: &[(u8, u8)] = &[(0, 32)];
     const HALVES: &[(u8, u8)] = &[(16, 16), (0, 16)];
     const BYTES: &[(u8, u8)] = &[(24, 8), (16, 8), (0, 16)];
     match (section, start) {
-        // Both parts of an Ethernet address that are a word.
+        // Both parts of an Ethernet address that form a word.
         (0, 2 | 6) => ADDRESS,
         // Version, type of service, length; time to live, protocol, checksum (RFC 791, 3.1).
         (1, 0 | 8) => BYTES,
         (1, 12 | 16) => ADDRESS,
-        // Numbers, then offset, flags and window (RFC 9293, 3.1).
+        // Sequence numbers, then data offset, flags and window (RFC 9293, 3.1).
         (2, 4 | 8) => ADDRESS,
         (2, 12) => BYTES,
         _ => HALVES,
     }
 }
 
-/// The fields that most rules look at.
+/// The fields that most rules test.
 pub(super) fn choose(rules: &[(Expr<Test>, Jump)]) -> Vec<Field> {
     let mut uses: HashMap<Field, usize> = HashMap::new();
     for (expr, _) in rules {

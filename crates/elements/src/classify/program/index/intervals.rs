@@ -1,15 +1,15 @@
-//! From the value of a field to what is known of it.
+//! From the value of a field to its interval.
 //!
-//! What rules say divides the values of a field into intervals. Finding the one that a value lies in is
-//! most of what a packet costs, so that it has as few steps as can be, none of which depends on the packet:
-//! of fields of one byte a table of all values, of two bytes one of pages, equal ones of which are kept
-//! once, and of four bytes a search by halves that is the same for all values.
+//! The conditions of rules divide the values of a field into intervals. Finding the interval of a value is most of a
+//! packet's cost, so it has as few steps as possible, none of which depends on the packet: for one-byte fields a table
+//! of all values, for two-byte fields a table of pages, with equal pages stored once, and for four-byte fields a
+//! bisection with the same number of steps for all values.
 
 use std::collections::HashMap;
 
 use foldhash::fast::FixedState;
 
-/// Most bits of a value by which a search begins.
+/// The maximum number of a value's upper bits that select the start of a search.
 const MAX_SLOT_BITS: u32 = 12;
 
 /// A number for each value of a byte.
@@ -18,9 +18,9 @@ type Page = [u16; 256];
 /// The numbers of the intervals' rows.
 #[derive(Clone, Debug)]
 pub(super) enum Intervals {
-    /// For each value the row.
+    /// The row of each value.
     Byte(Box<Page>),
-    /// For each upper byte a page, and for each lower byte the row.
+    /// A page for each upper byte, and in it the row for each lower byte.
     Half {
         pages: Box<Page>,
         rows: Box<[Page]>,
@@ -28,16 +28,16 @@ pub(super) enum Intervals {
     Word(Box<Search>),
 }
 
-/// A search through the last values of intervals. It begins where a table says by the value's upper bits, and has
-/// the same steps for all values.
+/// A search through the last values of intervals. A table, indexed by the value's upper bits, gives the start. All
+/// values take the same number of steps.
 #[derive(Clone, Debug)]
 pub(super) struct Search {
-    /// The value that the first slot begins with, and by how much the rest of a value is shifted.
+    /// The first value of the first slot, and the shift for the rest of a value.
     base: u32,
     shift: u32,
-    /// For each slot how many intervals end before it begins.
+    /// For each slot, the number of intervals that end before it begins.
     slots: Box<[u32]>,
-    /// By how many halves the intervals of a slot are searched.
+    /// The number of bisection steps within a slot.
     steps: u32,
     ends: Box<[u32]>,
     /// The row of each interval.
@@ -45,8 +45,8 @@ pub(super) struct Search {
 }
 
 impl Intervals {
-    /// `starts` are the first values of the intervals of a field with so many bits, in order, from 0 on; `rows`
-    /// are their rows.
+    /// `starts` are the first values of the intervals of a field with this many bits, in order, from 0; `rows` are
+    /// their rows.
     pub(super) fn new(bits: u32, starts: &[u32], rows: &[u32]) -> Self {
         match bits {
             8 => {
@@ -60,7 +60,7 @@ impl Intervals {
                 let mut known: HashMap<Page, u16, FixedState> = HashMap::default();
                 let (mut at, mut whole) = (0, HashMap::<u32, u16, FixedState>::default());
                 for (first, number) in (0..).step_by(256).zip(pages.iter_mut()) {
-                    // The intervals that the page has a part of: the one that begins before it or with it, and others.
+                    // The intervals that overlap the page: the one that begins at or before its start, and others.
                     at += starts[at..].partition_point(|&start| start <= first).max(1) - 1;
                     let others = starts[at + 1..].partition_point(|&start| start < first + 256);
                     let mut add = || {
@@ -83,7 +83,7 @@ impl Intervals {
         }
     }
 
-    /// Bytes that are taken.
+    /// The size in bytes.
     pub(super) fn bytes(&self) -> usize {
         match self {
             Self::Byte(rows) => size_of_val(&**rows),
@@ -97,7 +97,7 @@ impl Intervals {
     }
 }
 
-/// Writes the row of each value of a page, the first of which is `first`. There are no more rows than values.
+/// Writes the row of each value of a page, whose first value is `first`. There are no more rows than values.
 fn fill(page: &mut Page, first: u32, starts: &[u32], rows: &[u32]) {
     for (&start, &row) in starts.iter().zip(rows) {
         if let Some(values) = page.get_mut(start.saturating_sub(first) as usize..) {
@@ -112,14 +112,14 @@ impl Search {
         let base = ends.first().map_or(0, |end| end & !0xff);
         let span = ends.last().map_or(0, |end| end - base);
         let width = u32::BITS - span.leading_zeros();
-        // Few bits and many steps, or the other way round: a slot costs as much as a step.
+        // Few bits and many steps, or the reverse: a slot costs as much as a step.
         let most_bits = (ends.len() + 1).ilog2() + 2;
         let with_bits = |bits: u32| {
             let shift = width.saturating_sub(bits).min(31);
             let one = |end: u32| if bits > 0 { (end - base) >> shift } else { 0 };
             let slots = ends.chunk_by(|&a, &b| one(a) == one(b));
             let most = slots.map(<[u32]>::len).max().unwrap_or(0);
-            // So many steps find one of as many intervals as end in one slot.
+            // The number of steps to find one of the intervals that end in one slot.
             (bits, shift, most.checked_ilog2().map_or(0, |steps| steps + 1))
         };
         let ways = (0..=most_bits.min(MAX_SLOT_BITS)).map(with_bits);
@@ -129,7 +129,7 @@ impl Search {
         let first =
             |slot: u32| ends.partition_point(|&end| slot > 0 && end < base + (slot << shift));
         let slots = (0..=last).map(|slot| first(slot) as u32).collect();
-        // No value is greater.
+        // Padding: no value is greater.
         ends.resize(ends.len() + (1 << steps), u32::MAX);
         Self { base, shift, slots, steps, ends: ends.into(), rows: rows.into() }
     }
@@ -144,7 +144,7 @@ impl Search {
         });
         for step in (0..self.steps).rev() {
             for lane in 0..N {
-                // No branch: what a packet's value is, nobody can foresee.
+                // No branch, because a packet's value is unpredictable.
                 let end = self.ends.get(at[lane] + (1 << step) - 1).copied().unwrap_or(u32::MAX);
                 at[lane] += usize::from(end < values[lane]) << step;
             }
@@ -173,7 +173,7 @@ mod tests {
         let mut random = fastrand::Rng::with_seed(1);
         for (nth, bits) in [8, 16, 32].into_iter().cycle().take(600).enumerate() {
             let greatest = u32::MAX >> (32 - bits);
-            // Spread evenly, or crowded in a part of the field.
+            // Spread evenly, or crowded in one part of the field.
             let width = random.u32(3..=bits);
             let base = random.u32(..=greatest) & !(u32::MAX >> (32 - width));
             let count = [0, 1, 2, 5, 20, 300][nth / 3 % 6];

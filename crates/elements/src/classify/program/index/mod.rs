@@ -1,25 +1,24 @@
-//! Many rules at once: a bit for each, fetched by the values of the packet's fields.
+//! Many rules at once: one bit per rule, looked up by the values of the packet's fields.
 //!
-//! A decision program asks one question after the other, so that what a packet costs grows with the
-//! rules. The index looks up each field of the packet once and gets, for each, which rules the value
-//! satisfies, as a set of bits; what all sets have in common are the rules that match (bit vectors:
-//! Lakshman and Stiliadis, SIGCOMM 1998; with a summary of each set, so that few words of it are
-//! read: Baboescu and Varghese, SIGCOMM 2001).
+//! A decision program makes one test after another, so the cost per packet grows with the number of rules. The index
+//! looks up each field of the packet once and gets, for each, the set of rules that the value satisfies, as bits; the
+//! intersection of all sets is the set of rules that match (bit vectors: Lakshman and Stiliadis, SIGCOMM 1998; with a
+//! summary of each set, so that only few words of it are read: Baboescu and Varghese, SIGCOMM 2001).
 //!
-//! - [`cubes`]: rules become *cubes*, a set of values for each field. Sets need be no ranges, so
-//!   that `port 80 or 443` is one, and `port >= 1000`, which is many tests, is one too ([`single`]). What cubes
-//!   cannot say, because it is of a field that few rules look at, is asked of the rule itself when its cube matches.
-//! - [`dimension`]: for each field, from a value to the bits of its cubes, in lines of 64; [`intervals`] finds
-//!   where the value lies. Memory grows with what rules say, not with its square; see there. Up to 64 cubes
-//!   are one line: what the rows of all fields have in common is the answer.
-//! - Cubes are put into lines by what they say most narrowly: those of one source network together,
-//!   those of any source by their destination. A packet then has to do with few lines. Within a
-//!   line cubes stand in the order of their rules, and lines in the order of their first ones, so
-//!   that the search ends at the first line that can have no better rule.
+//! - [`cubes`]: rules become *cubes*, with a set of values for each field. Sets need not be ranges, so `port 80 or 443`
+//!   is one cube, and `port >= 1000`, which is many tests, is one too ([`single`]). Conditions that cubes cannot
+//!   express, because few rules test the field, are checked with the rule itself when its cube matches.
+//! - [`dimension`]: for each field, maps a value to the bits of its cubes, in lines of 64; [`intervals`] finds the
+//!   interval of the value. Memory grows with the size of the rules, not with its square; see there. Up to 64 cubes are
+//!   one line: the intersection of the rows of all fields is the result.
+//! - Cubes are assigned to lines by their most selective field: those with one source network together, those with any
+//!   source by their destination. So few lines are relevant to a packet. Within a line, cubes are in the order of their
+//!   rules, and lines are in the order of their first rules, so the search ends at the first line that cannot have an
+//!   earlier rule.
 //!
 //! # Short packets
-//! Packets that lack a field that the index looks at go by the bits of those cubes that such
-//! packets can lie in, and each rule that is found is asked, byte by byte.
+//! For packets that lack a field of the index, the bits of those cubes are used that such packets can lie in, and each
+//! rule that is found is evaluated byte by byte.
 
 mod cubes;
 mod dimension;
@@ -41,34 +40,34 @@ use super::layout::Layout;
 use super::next::{DROP, Next};
 use super::place::Place;
 
-/// Executable rules over the three sections of IP packets. A copy shares what is large.
+/// Executable rules over the three sections of IP packets. A clone shares the large parts.
 #[derive(Clone, Debug)]
 pub(super) struct Index {
     dimensions: Arc<[Dimension]>,
-    /// The rule of each cube, by the cube's place; with [`UNSURE`] if the rule is to be asked.
+    /// The rule of each cube, by the cube's place; with [`UNSURE`] if the rule must be evaluated.
     rule_of: Box<[u32]>,
-    /// Pages of lines.
+    /// The number of pages of lines.
     pages: usize,
     /// The first rule in each line.
     first_rule: Arc<[u32]>,
     outputs: Arc<[Next]>,
     careful: Arc<Careful>,
-    /// Where each rule's steps begin, and where the last one's end.
+    /// The first step of each rule, and the end of the last one.
     starts: Arc<[u32]>,
-    /// Where every packet goes, if all go the same way.
+    /// The destination of all packets, if they have the same.
     constant: Option<Next>,
-    /// The outputs of rules that are not beyond reach for a reason that is plain to see.
+    /// The outputs of rules that are not obviously unreachable.
     used: Vec<Next>,
-    /// The rule that every packet satisfies, or [`NONE`]; it is in no line, and those behind are not here.
+    /// The rule that every packet satisfies, or [`NONE`]; it is in no line, and later rules are not included.
     otherwise: u32,
-    /// Rules that have been taken out, a bit for each.
+    /// The rules that have been removed, one bit each.
     removed: Box<[u64]>,
 }
 
-/// The bit of rules that are to be asked, besides the number.
+/// The bit, in addition to the number, of rules that must be evaluated.
 const UNSURE: u32 = 1 << 31;
 
-/// A set of a field that no more than one packet in eight lies in tells cubes apart.
+/// A set that contains at most one random value in eight is selective.
 const RARE: u32 = 3;
 
 /// The three sections of a packet.
@@ -100,7 +99,7 @@ impl Index {
             last = of_rule.iter().any(Cube::is_everything).then_some(rule);
             cubes.extend(of_rule.into_iter().map(|cube| (rule, cube)));
             if last.is_some() {
-                // The rules behind are never reached.
+                // The later rules are never reached.
                 break;
             }
         }
@@ -136,8 +135,7 @@ impl Index {
         index
     }
 
-    /// Makes the dimensions. The rules of cubes that say something of a field that takes too much
-    /// memory are asked.
+    /// Adds the dimensions. If a field needs too much memory, the rules with conditions on it must be evaluated.
     fn add_dimensions(&mut self, lines: &[Vec<(u32, Cube)>], fields: &[Field]) {
         let mut dimensions = Vec::new();
         for (at, &field) in fields.iter().enumerate() {
@@ -155,7 +153,7 @@ impl Index {
         self.dimensions = dimensions.into();
     }
 
-    /// The same without a rule; nothing if rules would be needed then that are not here.
+    /// The same without a rule; `None` if rules would be needed that are not included.
     pub(super) fn without(&self, rule: u32) -> Option<Self> {
         if self.constant.is_some() || self.otherwise == rule {
             return None;
@@ -170,17 +168,17 @@ impl Index {
         Some(rest)
     }
 
-    /// Where every packet goes, if all go the same way.
+    /// The destination of all packets, if they have the same.
     pub(super) fn constant(&self) -> Option<usize> {
         self.constant.map(Next::output)
     }
 
-    /// True unless it is plain that no packet leaves on this output.
+    /// True unless it is obvious that no packet leaves by this output.
     pub(super) fn reaches(&self, output: u32) -> bool {
         self.used.contains(&Next::new(Jump::Output(output)))
     }
 
-    /// Bytes that the index takes, the rules' own steps included.
+    /// The size of the index in bytes, including the rules' own steps.
     pub(super) fn bytes(&self) -> usize {
         self.dimensions.iter().map(Dimension::bytes).sum::<usize>()
             + size_of_val(&*self.rule_of)
@@ -198,7 +196,7 @@ impl Index {
 
     /// The numbers of the first rules that packets satisfy, or [`NONE`].
     ///
-    /// Field by field: while one packet's value is on its way from memory, the next one's is looked up.
+    /// Proceeds field by field: while one packet's value is being loaded from memory, the next one's is looked up.
     #[inline(always)]
     pub(super) fn first_rules<const N: usize>(&self, packets: &[Sections<'_>; N]) -> [u32; N] {
         let mut rows = [[0; N]; MAX_FIELDS];
@@ -227,7 +225,7 @@ impl Index {
         self.outputs.get(rule as usize).map_or(DROP, |output| output.output())
     }
 
-    /// Finds the first rule of a packet. `candidates` is what its rows have in common in the first page.
+    /// Finds the first rule of a packet. `candidates` is the intersection of its rows in the first page.
     #[inline(always)]
     fn search(
         &self,
@@ -255,7 +253,7 @@ impl Index {
             while candidates != 0 {
                 let column = page * PAGE + candidates.trailing_zeros() as usize;
                 candidates &= candidates - 1;
-                // Without fields there are as many candidates as a page has lines.
+                // Without fields, all lines of a page are candidates.
                 let first = self.first_rule.get(column).copied().unwrap_or(NONE);
                 if first >= best {
                     break;
@@ -268,7 +266,7 @@ impl Index {
         best
     }
 
-    /// Lowers `best` to the first rule of a line's cubes that the packet satisfies, if it is lower.
+    /// Lowers `best` to the first rule of a line's cubes that the packet satisfies, if that is lower.
     #[inline(always)]
     fn first_in(
         &self,
@@ -292,7 +290,7 @@ impl Index {
         }
     }
 
-    /// Whether a packet satisfies a rule, byte by byte.
+    /// Whether a packet satisfies a rule, evaluated byte by byte.
     #[cold]
     #[inline(never)]
     fn is_satisfied(&self, rule: u32, sections: &Sections<'_>) -> bool {
@@ -307,7 +305,7 @@ impl Index {
     }
 }
 
-/// The cubes but those that lie within an earlier one, as far as it does not take long to tell.
+/// The cubes that are not contained in an earlier one, as far as this is quick to determine.
 fn visible(cubes: &[(u32, Cube)]) -> impl Iterator<Item = &(u32, Cube)> {
     const FEW: usize = 1000;
     cubes.iter().enumerate().filter_map(|(nth, one)| {
@@ -321,7 +319,7 @@ fn output_of(outputs: &[Next], rule: u32) -> Next {
     outputs.get(rule as usize).copied().unwrap_or(Next::new(Jump::Drop))
 }
 
-/// Puts cubes into lines, with the number of their rules. See the module's text for the order.
+/// Assigns cubes, with the numbers of their rules, to lines. See the module's text for the order.
 fn lines(cubes: Vec<(u32, Cube)>, fields: &[Field]) -> Vec<Vec<(u32, Cube)>> {
     let few = cubes.len() <= LINE;
     let keyed = cubes.into_iter().map(|(rule, cube)| (narrowest(&cube, fields), (rule, cube)));
@@ -345,7 +343,7 @@ fn lines(cubes: Vec<(u32, Cube)>, fields: &[Field]) -> Vec<Vec<(u32, Cube)>> {
     lines
 }
 
-/// The fields by which a cube leaves out most packets, the first one more than others, with the first value.
+/// The fields by which a cube excludes most packets, the most selective first, with their first values.
 fn narrowest(cube: &Cube, fields: &[Field]) -> Vec<(usize, u32)> {
     let mut narrow: Vec<(u32, usize, u32)> = Vec::new();
     for (at, (set, field)) in cube.sets.iter().zip(fields).enumerate() {
@@ -359,7 +357,7 @@ fn narrowest(cube: &Cube, fields: &[Field]) -> Vec<(usize, u32)> {
     narrow.into_iter().map(|(_, at, first)| (at, first)).collect()
 }
 
-/// Something of each cube, at the cube's place.
+/// A value for each cube, at the cube's place.
 fn by_place<'a, T>(
     lines: &'a [Vec<(u32, Cube)>],
     of: impl Fn(&'a (u32, Cube)) -> T,

@@ -1,9 +1,9 @@
 //! Sets of values of a field.
 
-/// So many free bits in front of the last bit that counts make a set of at most 128 ranges.
+/// This many free bits above the lowest bit of the mask make a set of at most 128 ranges.
 const MAX_FREE_BITS: u32 = 7;
 
-/// Values that a field can have, and whether it can be missing.
+/// Allowed values of a field, and whether the field may be missing.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(super) struct ValueSet {
     /// First and last value of each range, in order; no two touch.
@@ -16,8 +16,7 @@ impl ValueSet {
     /// No value: only packets without the field.
     pub(super) const MISSING: ValueSet = ValueSet { ranges: Vec::new(), missing: true };
 
-    /// The values up to `max` that are `value` under a mask of at least one bit; nothing if those
-    /// are too many ranges.
+    /// The values up to `max` that equal `value` under a mask of at least one bit; `None` if they form too many ranges.
     pub(super) fn masked(value: u32, mask: u32, max: u32, missing: bool) -> Option<Self> {
         let rest = mask & mask.wrapping_neg();
         let free = !mask & max & !(rest.wrapping_sub(1));
@@ -29,7 +28,7 @@ impl ValueSet {
         loop {
             let first = value | chosen;
             ranges.push((first, first | rest.wrapping_sub(1)));
-            // The next number that can be made of the free bits.
+            // The next combination of the free bits.
             chosen = chosen.wrapping_sub(free) & free;
             if chosen == 0 {
                 return Some(Self { ranges, missing });
@@ -55,7 +54,7 @@ impl ValueSet {
         Self { ranges, missing }
     }
 
-    /// What both have.
+    /// The intersection.
     pub(super) fn intersection(&self, other: &Self) -> Self {
         let mut ranges = Vec::new();
         let (mut ours, mut theirs) = (&self.ranges[..], &other.ranges[..]);
@@ -73,7 +72,7 @@ impl ValueSet {
         Self { ranges, missing: self.missing && other.missing }
     }
 
-    /// What one of them has.
+    /// The union.
     pub(super) fn union(&self, other: &Self) -> Self {
         let mut all = [&self.ranges[..], &other.ranges].concat();
         all.sort_unstable();
@@ -89,7 +88,7 @@ impl ValueSet {
         Self { ranges, missing: self.missing || other.missing }
     }
 
-    /// Whether all that the other has is in this set.
+    /// Whether this set contains the other.
     pub(super) fn contains(&self, other: &Self) -> bool {
         self.intersection(other) == *other
     }
@@ -98,12 +97,12 @@ impl ValueSet {
         self.ranges.is_empty() && !self.missing
     }
 
-    /// Whether nothing is left out.
+    /// Whether the set contains everything.
     pub(super) fn is_all(&self, max: u32) -> bool {
         self.missing && self.ranges == [(0, max)]
     }
 
-    /// How many values there are.
+    /// The number of values.
     pub(super) fn size(&self) -> u64 {
         self.ranges.iter().map(|(first, last)| u64::from(last - first) + 1).sum()
     }

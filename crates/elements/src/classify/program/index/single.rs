@@ -1,8 +1,8 @@
-//! Expressions about one field: which values of it satisfy them.
+//! Expressions about one field: the values that satisfy them.
 //!
-//! The compiler says `port >= 1000` by a chain of tests of some bits each. Taken one by one they are
-//! many sets of many ranges; together they are one range. It is found by fixing the bits of the value from the
-//! first one on, as long as those that are fixed do not decide.
+//! The compiler translates `port >= 1000` into a chain of tests of some bits each. Individually they are many sets of
+//! many ranges; together they are one range. It is found by fixing the bits of the value from the first one on, as long
+//! as the fixed bits do not decide.
 
 use super::super::expr::Expr;
 use super::super::insn::Test;
@@ -11,7 +11,7 @@ use super::super::place::Place;
 use super::fields::{self, Field, Part};
 use super::sets::ValueSet;
 
-/// Most ranges of a set.
+/// The maximum number of ranges of a set.
 const MAX_RANGES: usize = 128;
 
 /// An expression about one field.
@@ -23,7 +23,7 @@ pub(super) enum Single {
     Not { of: Box<Single>, turns_short: bool },
 }
 
-/// The field that an expression is about, if it is about one alone, and the expression in its terms.
+/// The field that an expression is about, if it is about only one, and the expression in terms of it.
 pub(super) fn of_one_field(expr: &Expr<Test>) -> Option<(Field, Single)> {
     let mut field = None;
     let single = convert(expr, &mut field)?;
@@ -53,23 +53,23 @@ fn convert(expr: &Expr<Test>, field: &mut Option<Field>) -> Option<Single> {
     })
 }
 
-/// What is known of a packet: bits of the field, or that it lacks the field.
+/// What is known about a packet: bits of the field, or that it lacks the field.
 #[derive(Clone, Copy)]
 enum Known {
     Bits {
         value: u32,
         mask: u32,
     },
-    /// What a test of bytes answers that are not there.
+    /// With the result of a test of missing bytes.
     Missing {
         short: bool,
     },
 }
 
 impl Single {
-    /// The values of the field that satisfy the expression, unless they are too many ranges, and whether those
-    /// without the field do; nothing if that depends on which bytes of it there are. `short` is what a test of
-    /// bytes answers that are not there.
+    /// The values of the field that satisfy the expression, unless they form too many ranges, and whether packets
+    /// without the field satisfy it; `None` if that depends on which of its bytes are present. `short` is the result of
+    /// a test of missing bytes.
     pub(super) fn values(
         &self,
         field: Field,
@@ -82,7 +82,7 @@ impl Single {
         Some((ValueSet { ranges, missing: missing.unwrap_or(true) }, missing))
     }
 
-    /// Appends the ranges of the values that begin with so many bits of `value`.
+    /// Appends the ranges of the values that begin with the `fixed` upper bits of `value`.
     fn gather(
         &self,
         bits: u32,
@@ -99,7 +99,7 @@ impl Single {
                 self.gather(bits, negated, (value, fixed + 1), ranges)?;
                 self.gather(bits, negated, (value | next, fixed + 1), ranges)?;
             }
-            // With all bits there is an answer.
+            // All bits together always decide.
             _ => {
                 match ranges.last_mut() {
                     Some((_, last)) if last.checked_add(1) == Some(value) => *last = value | free,
@@ -113,7 +113,7 @@ impl Single {
         Some(())
     }
 
-    /// Whether the expression holds, if what is known decides.
+    /// Whether the expression holds, if what is known decides it.
     fn holds(&self, known: Known) -> Option<bool> {
         match self {
             Self::Is { value, mask, is_of_part } => match known {

@@ -1,4 +1,4 @@
-//! Rules of any shapes, drawn: many at once, by every form that runs, against each rule by itself.
+//! Random rules of any form: many at once, in every form that runs, compared with each rule by itself.
 
 use std::net::Ipv4Addr;
 
@@ -9,12 +9,12 @@ use super::super::{DROP, Engine, FilterProgram, IpSections, Otherwise};
 
 const OTHERWISE: Otherwise = Otherwise { dropped: 1000, no_sections: 1001 };
 
-/// One of some, at random.
+/// A random element.
 fn one<T: Copy>(random: &mut Rng, of: &[T]) -> T {
     of[random.usize(..of.len())]
 }
 
-/// Few addresses, so that rules and packets have to do with each other.
+/// Few addresses, so that rules and packets match one another.
 fn address(random: &mut Rng) -> u32 {
     if random.u8(..4) == 0 {
         random.u32(..)
@@ -84,7 +84,7 @@ fn expression(random: &mut Rng, depth: u8) -> String {
     parts.join(" and ")
 }
 
-/// An IP packet, which can end anywhere.
+/// An IP packet, which may be truncated anywhere.
 fn packet(random: &mut Rng) -> Vec<u8> {
     let mut bytes: Vec<u8> = (0..64).map(|_| random.u8(..)).collect();
     bytes[0] = 0x45;
@@ -107,7 +107,7 @@ fn sections(packet: &[u8]) -> IpSections<'_> {
 }
 
 #[test]
-fn rules_of_any_shapes_classify_as_each_by_itself() {
+fn rules_of_any_form_classify_as_each_rule_alone() {
     let scope = Scope::builtin();
     let mut outputs = [0; 3];
     let mut engines = [0; 2];
@@ -150,9 +150,9 @@ fn rules_of_any_shapes_classify_as_each_by_itself() {
     assert!(engines.iter().all(|&programs| programs > 2), "{engines:?}");
 }
 
-/// Packets whose header is not known, among others and at the end of a batch.
+/// Packets whose header position is not set, among others and at the end of a batch.
 #[test]
-fn packets_without_sections_have_a_port_of_their_own() {
+fn packets_without_sections_have_their_own_port() {
     let rules = [
         "allow tcp dst port 80 and src net 10.0.0.0/8",
         "1 udp",

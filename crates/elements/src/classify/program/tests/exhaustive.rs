@@ -11,7 +11,7 @@ const TESTS: [Test; 4] = [
     Test { offset: 0, mask: 0x0000_00ff, value: 0x0000_0001 },
 ];
 
-/// Each test, as it is and negated in both ways.
+/// Each test, plain and negated in both ways.
 fn leaves() -> Vec<Expr<Test>> {
     let all = TESTS.map(Expr::Is);
     let ways = [|it| it, Expr::negate, Expr::negate_present];
@@ -41,7 +41,7 @@ fn expressions() -> Vec<Expr<Test>> {
     expressions
 }
 
-/// All packets of bytes 0 and 1 where tests look, of all lengths.
+/// All packets with bytes 0 and 1 where tests look, of all lengths.
 fn packets() -> Vec<Vec<u8>> {
     let mut packets = Vec::new();
     for length in 0..=6 {
@@ -56,7 +56,7 @@ fn packets() -> Vec<Vec<u8>> {
 }
 
 #[test]
-fn optimising_changes_nothing() {
+fn optimisation_preserves_classification() {
     let packets = packets();
     for expr in expressions() {
         let rules = [(expr, Jump::Output(0)), (Expr::Is(TESTS[1]), Jump::Output(1))];

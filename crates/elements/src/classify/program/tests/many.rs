@@ -1,4 +1,4 @@
-//! Many rules: the index against what the rules mean, and against the decision program.
+//! Many rules: compares the index with the meaning of the rules, and with the decision program.
 
 use std::fmt::Write;
 use std::net::Ipv4Addr;
@@ -12,14 +12,14 @@ use super::super::{
 };
 use super::naive;
 
-/// A rule over addresses, protocol and ports, with something more in some.
+/// A rule over addresses, protocol and ports, some with an additional condition.
 #[derive(Clone, Debug)]
 struct Rule {
     action: u8,
     /// Networks of source and destination: address and prefix length.
     nets: [(u32, u8); 2],
     protocol: Option<u8>,
-    /// Ranges of the ports of TCP and UDP.
+    /// Ranges of TCP and UDP ports.
     ports: [(u16, u16); 2],
     extra: Option<Extra>,
 }
@@ -67,7 +67,7 @@ impl Rule {
         text
     }
 
-    /// Whether a packet satisfies the rule, by the words of the manual.
+    /// Whether a packet satisfies the rule, according to the manual.
     fn holds(&self, packet: &Packet) -> bool {
         let ip = &packet.bytes[..packet.bytes.len().min(packet.length)];
         let transport = ip.get(packet.header..).unwrap_or_default();
@@ -77,7 +77,7 @@ impl Rule {
         let fragment = ip.get(6..8).map(|it| u16::from_be_bytes([it[0], it[1]]));
         let behind = fragment.is_some_and(|it| it & 0x1fff == 0);
         for (at, (address, length)) in [12, 16].into_iter().zip(self.nets) {
-            // Of a network only the bytes that its prefix reaches into need be there.
+            // Only the bytes of a network's address that its prefix covers need be present.
             let bytes = usize::from(length).div_ceil(8);
             let mut octets = [0; 4];
             match ip.get(at..at + bytes) {
@@ -117,7 +117,7 @@ fn mask(length: u8) -> u32 {
     u32::MAX.checked_shl(32 - u32::from(length)).unwrap_or(0)
 }
 
-/// An IP packet; its header may reach beyond its end.
+/// An IP packet; its header may extend beyond its end.
 #[derive(Clone, Debug)]
 struct Packet {
     bytes: Vec<u8>,
@@ -168,7 +168,7 @@ fn rule() -> impl Strategy<Value = Rule> {
     )
 }
 
-/// Packets of the addresses and ports that rules are about, some with options, some cut.
+/// Packets with the addresses and ports of the rules, some with options, some truncated.
 fn packet() -> impl Strategy<Value = Packet> {
     let protocol = prop::sample::select(vec![6_u8, 6, 17, 1, 47]);
     let fragment = prop::sample::select(vec![0_u16, 0, 0, 0x4000, 0x2000, 0x00b9]);
@@ -198,7 +198,7 @@ fn packet() -> impl Strategy<Value = Packet> {
                 bytes[header..header + 2].copy_from_slice(&ports[0].to_be_bytes());
                 bytes[header + 2..header + 4].copy_from_slice(&ports[1].to_be_bytes());
                 bytes[header + 13] = flags;
-                // An order can be decided by the first byte of a port; the oracle wants both.
+                // An order comparison can be decided by the first byte of a port; the oracle needs both.
                 let half = (header + 1..header + 4).contains(&length) && (length - header) % 2 == 1;
                 let length = if half { length - 1 } else { length };
                 Packet { bytes, header, length }
@@ -223,7 +223,7 @@ proptest! {
             FilterProgram::compile_rules_for(engine, &texts, 2, &Scope::builtin()).unwrap().0
         };
         let index = compile(Engine::Index);
-        // The program of many rules takes its time.
+        // The program of many rules is slow to compile.
         let program = (like_program && rules.len() <= 40).then(|| compile(Engine::Program));
         let mut ports = vec![0; packets.len()];
         let otherwise = Otherwise { dropped: 1000, no_sections: 1001 };
@@ -240,19 +240,20 @@ proptest! {
         }
         if let Some(program) = &program {
             prop_assert_eq!(index.to_string(), program.to_string());
-            // What drops all packets, by a rule or by none, the index sees where the program's rules do not.
+            // If all packets are dropped, by a rule or because none matches, the index detects it where the program's
+            // rules do not.
             let drops = index.classify(&IpSections::default()) == DROP;
             prop_assert!(!index.is_constant() || program.is_constant() || drops);
         }
     }
 }
 
-/// A rule comes or goes.
+/// A rule is added or removed.
 #[derive(Clone, Debug)]
 enum Change {
     Insert(usize, Rule),
     Remove(usize),
-    /// All is made anew from here on, and that is done after so many more changes.
+    /// Everything is rebuilt from this point, which finishes after this many more changes.
     Renew(usize),
 }
 
@@ -268,7 +269,7 @@ proptest! {
     #![proptest_config(ProptestConfig::with_cases(32))]
 
     #[test]
-    fn rules_that_come_and_go_are_as_if_compiled_together(
+    fn changed_rules_classify_as_if_compiled_together(
         mut rules in prop::collection::vec(rule(), 0..60),
         changes in prop::collection::vec(change(), 1..40),
         packets in prop::collection::vec(packet(), 40),
@@ -325,9 +326,9 @@ proptest! {
     }
 }
 
-/// More fields than the index has, sets that are no ranges, and rules of many cubes.
+/// More fields than the index has, sets that are not ranges, and rules of many cubes.
 #[test]
-fn what_no_field_of_the_index_says_is_asked() {
+fn conditions_outside_the_index_are_checked() {
     let rule = |nth: usize| {
         let (high, low) = (nth / 256, nth % 256);
         match nth % 6 {
@@ -344,7 +345,7 @@ fn what_no_field_of_the_index_says_is_asked() {
         FilterProgram::compile_rules_for(engine, rules, 2, &Scope::builtin()).unwrap().0
     };
     let index = compile(Engine::Index, &rules);
-    // Each rule by itself; one that drops must be told from one that does not match.
+    // Each rule alone; one that drops must be distinguished from one that does not match.
     let single = |rule: &String| {
         let output = if rule.starts_with("drop") { DROP } else { rule.starts_with('1').into() };
         (compile(Engine::Program, &[rule.replacen("drop", "allow", 1)]), output)
@@ -370,10 +371,9 @@ fn what_no_field_of_the_index_says_is_asked() {
     assert!(outputs.iter().all(|&packets| packets > 10), "{outputs:?}");
 }
 
-/// Conditions that hold whatever the bytes are, of which they want some: what short packets do not satisfy must not
-/// hide the rules behind.
+/// Conditions that hold for any bytes, but need some: what short packets do not satisfy must not hide the later rules.
 #[test]
-fn what_holds_of_all_but_short_packets_hides_nothing() {
+fn conditions_that_fail_only_for_short_packets_hide_no_rules() {
     let is = |value: u32, mask: u32| Expr::Is(Test::new(NETWORK + 12, value << 24, mask << 24));
     let neither = Expr::All(vec![is(0, 0xff), is(0x80, 0xff)]).negate_present();
     for all in [neither, Expr::Any(vec![is(0, 0x80), is(0x80, 0x80)])] {
@@ -403,7 +403,7 @@ fn the_index_has_more_than_one_page() {
     let rule = |nth: u32| {
         let source = is(NETWORK + 12, address(nth), u32::MAX);
         let protocol = is(NETWORK + 8, (nth % 7) << 16, 0xff_0000);
-        // Many rules of the end are for the destination alone.
+        // Many of the last rules test only the destination.
         let destination = is(NETWORK + 16, address(nth), 0xffff_ff00);
         let conditions = if nth < 19_000 { vec![source, protocol] } else { vec![destination] };
         (Expr::All(conditions), Jump::Output(nth))
@@ -430,7 +430,7 @@ fn the_index_has_more_than_one_page() {
 }
 
 #[test]
-fn outputs_beyond_reach_are_told() {
+fn unreachable_outputs_are_detected() {
     let patterns =
         ["tcp", "udp dst port 53", "tcp port 80", "dst port >= 50", "udp", "all", "icmp"];
     let scope = Scope::builtin();

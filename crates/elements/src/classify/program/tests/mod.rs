@@ -1,4 +1,4 @@
-//! Programs against the expressions they are made of.
+//! Compares programs with the expressions that they are compiled from.
 
 mod drawn;
 mod exhaustive;

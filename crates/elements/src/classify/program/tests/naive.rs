@@ -1,4 +1,4 @@
-//! What expressions mean, spelled out: the oracle of the other tests.
+//! The meaning of expressions, spelled out: the oracle of the other tests.
 
 use super::super::{Expr, Jump, Layout, NETWORK, TRANSPORT, Test};
 
@@ -8,7 +8,7 @@ pub(super) fn classify(rules: &[(Expr<Test>, Jump)], layout: Layout, packet: &[&
     rule.map_or(Jump::Drop, |(_, output)| *output)
 }
 
-/// Whether an expression holds. `short` is the answer of tests of bytes that are not there.
+/// Whether an expression holds. `short` is the result of tests of missing bytes.
 fn holds(expr: &Expr<Test>, layout: Layout, packet: &[&[u8]; 3], short: bool) -> bool {
     let holds = |expr| holds(expr, layout, packet, short);
     match expr {
@@ -25,7 +25,7 @@ fn holds(expr: &Expr<Test>, layout: Layout, packet: &[&[u8]; 3], short: bool) ->
     }
 }
 
-/// The answer of a test, byte by byte; `None` when a byte that counts is not there.
+/// The result of a test, byte by byte; `None` when a tested byte is missing.
 fn answer(test: &Test, layout: Layout, packet: &[&[u8]; 3]) -> Option<bool> {
     let (section, start) = match layout {
         Layout::Flat => (packet[0], isize::try_from(test.offset).unwrap()),
@@ -36,7 +36,7 @@ fn answer(test: &Test, layout: Layout, packet: &[&[u8]; 3]) -> Option<bool> {
     let (value, mask) = (test.value.to_be_bytes(), test.mask.to_be_bytes());
     let counts: Vec<usize> = (0..4).filter(|&nth| mask[nth] != 0).collect();
     let byte = |nth: usize| section.get(usize::try_from(start + nth as isize).ok()?).copied();
-    // The last byte that counts is there or not; so are those before it.
+    // Only the last tested byte matters: if it is present, so are those before it.
     let Some(&last) = counts.last() else { return Some(true) };
     byte(last)?;
     Some(counts.iter().all(|&nth| byte(nth).unwrap() & mask[nth] == value[nth]))

@@ -1,4 +1,4 @@
-//! Random rules on random packets: every form of a program against the rules.
+//! Random rules on random packets: compares every form of a program with the rules.
 
 use proptest::prelude::*;
 
@@ -10,7 +10,7 @@ use super::naive;
 
 type Rules = Vec<(Expr<Test>, Jump)>;
 
-/// Few words, masks and values, so that tests have to do with each other.
+/// Few words, masks and values, so that tests interact.
 fn test(offsets: &'static [u16]) -> impl Strategy<Value = Test> {
     let masks = prop::sample::select(vec![
         0xff00_0000_u32,
@@ -64,7 +64,7 @@ fn rules(offsets: &'static [u16]) -> impl Strategy<Value = Rules> {
     prop::collection::vec((expr(offsets), output), 1..6)
 }
 
-/// Sections made of the words that tests ask for, some with a byte changed, cut anywhere.
+/// Sections made of the words that tests look for, some with a byte changed, truncated anywhere.
 fn section() -> impl Strategy<Value = Vec<u8>> {
     let word = (prop::sample::select(VALUES.to_vec()), any::<u32>(), any::<bool>()).prop_map(
         |(value, noise, noisy)| if noisy { value ^ (noise & 0x8412_0402) } else { value },
@@ -80,7 +80,7 @@ fn packets() -> impl Strategy<Value = Vec<[Vec<u8>; 3]>> {
     prop::collection::vec([section(), section(), section()], 40)
 }
 
-/// Runs a program as it stands, missing bytes and all.
+/// Runs a program unchanged, also on missing bytes.
 fn run(program: &Program, packet: &[&[u8]; 3]) -> Jump {
     let mut at = 0;
     while let Some(insn) = program.insns().get(at) {
@@ -105,7 +105,7 @@ fn port(jump: Jump) -> usize {
     }
 }
 
-/// The ports of packets that are classified together, of which every seventh has no sections.
+/// The ports of packets that are classified together; every seventh has no sections.
 fn ports<const N: usize>(matcher: &Matcher<N>, packets: &[[Vec<u8>; 3]]) -> Vec<u16> {
     let numbered: Vec<(usize, &[Vec<u8>; 3])> = packets.iter().enumerate().collect();
     let otherwise = Otherwise { dropped: 1000, no_sections: 1001 };
@@ -119,7 +119,7 @@ fn ports<const N: usize>(matcher: &Matcher<N>, packets: &[[Vec<u8>; 3]]) -> Vec<
     ports
 }
 
-/// What [`ports`] must give where a packet by itself leaves on this output.
+/// The expected result of [`ports`] for a packet that alone leaves by this output.
 fn expected_port(nth: usize, output: usize) -> u16 {
     match output {
         _ if nth % 7 == 6 => 1001,
@@ -130,7 +130,7 @@ fn expected_port(nth: usize, output: usize) -> u16 {
 
 fn has_all(tests: &[Insn], layout: Layout, packet: &[&[u8]; 3]) -> bool {
     let whole = |insn: &Insn| {
-        // A byte is there if the test and its opposite disagree.
+        // A byte is present if the test and its opposite disagree.
         let holds =
             |expr| naive::classify(&[(expr, Jump::Output(0))], layout, packet) == Jump::Output(0);
         holds(Expr::Is(insn.test)) != holds(Expr::Is(insn.test).negate_present())

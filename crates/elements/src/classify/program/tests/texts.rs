@@ -1,4 +1,4 @@
-//! The text of programs, which must be Click's.
+//! The text of programs, which must be the same as Click's.
 
 use super::super::{Expr, Form, Insn, Jump, Layout, Matcher, Program, Test};
 use super::naive;
@@ -14,7 +14,7 @@ fn optimized(rules: &[(Expr<Test>, Jump)]) -> String {
 }
 
 #[test]
-fn an_instruction_reads_as_in_click() {
+fn instruction_text_is_that_of_click() {
     let mut insn = Insn::new(Test::new(4, 0x0a00_0001, 0xffff_00ff));
     assert_eq!(insn.to_string(), "  4/0a000001%ffff00ff  yes->[+]  no->[-]");
     insn.jump = [Jump::Drop, Jump::Step(12)];
@@ -27,14 +27,14 @@ fn an_instruction_reads_as_in_click() {
 }
 
 #[test]
-fn lengths_reach_to_the_last_byte_that_counts() {
+fn required_lengths_reach_the_last_tested_byte() {
     let length = |mask| Test::new(8, 0, mask).required_length();
     let lengths = [0xff00_0000, 0x0100_0000, 0x0001_0000, 0xff00_0100, 0xff, 0].map(length);
     assert_eq!(lengths, [9, 9, 10, 11, 12, 0]);
 }
 
 #[test]
-fn what_is_always_so_needs_no_instruction() {
+fn constant_results_need_no_instruction() {
     for (rules, text) in [
         (vec![], "all->[2147483647]\nsafe length 0\nalignment offset 0\n"),
         (vec![(is(0, 0, 0), Jump::Output(2))], "all->[2]\nsafe length 0\nalignment offset 0\n"),
@@ -50,7 +50,7 @@ fn what_is_always_so_needs_no_instruction() {
 
 /// One example for each step of the optimisation.
 #[test]
-fn programs_become_what_click_makes_of_them() {
+fn programs_are_optimised_as_in_click() {
     let (a, b) = (is(4, 0x0100_0000, 0xff00_0000), is(4, 0x0002_0000, 0x00ff_0000));
     let [bit1, bit2] = [0x0100_0000, 0x0200_0000].map(|bit| is(4, bit, bit));
     let far = is(12, 0xff, 0xff);
@@ -121,11 +121,10 @@ fn programs_become_what_click_makes_of_them() {
     }
 }
 
-/// A program, found by chance, with which Click's analysis goes wrong: both branches of an
-/// instruction come to lead to the same place, and what is known where one was taken is thought to
-/// be known there. Click drops this packet.
+/// A program, found by chance, for which Click's analysis is wrong: both branches of an instruction come to lead to the
+/// same place, and the analysis assumes there what is known on only one of them. Click drops this packet.
 #[test]
-fn where_clicks_analysis_fails_the_classification_stands() {
+fn classification_is_correct_where_clicks_analysis_is_wrong() {
     let first = Expr::All(vec![
         Expr::Choose(vec![
             is(0, 0x0011_0000, 0x00ff_0000),
