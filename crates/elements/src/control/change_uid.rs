@@ -33,11 +33,11 @@ use rustix::process::{getegid, geteuid, getgid, getuid};
 use rustix::thread::{set_thread_gid, set_thread_uid};
 
 /// The element; its manual is at the top of the file.
-pub struct ChangeUID;
+pub struct ChangeUid;
 
-register!(ChangeUID, "change_uid.rs");
+register!(ChangeUid, "change_uid.rs");
 
-impl Element for ChangeUID {
+impl Element for ChangeUid {
     const CLASS: Class = Class::new("ChangeUID", "0/0", "a/a");
     type Local = ();
 

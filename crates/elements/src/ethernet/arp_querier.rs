@@ -88,10 +88,10 @@ use millrace_core::{
 use zerocopy::IntoBytes;
 
 use super::arp_cache::{Appended, ArpCache};
-use super::arp_table::{ARPTable, table_handlers};
+use super::arp_table::{ArpTable, table_handlers};
 
 /// The element; its manual is at the top of the file.
-pub struct ARPQuerier {
+pub struct ArpQuerier {
     ip: AtomicU32,
     ether: EtherAddress,
     broadcast: AtomicU32,
@@ -135,9 +135,9 @@ impl Cause {
     }
 }
 
-register!(ARPQuerier, "arp_querier.rs");
+register!(ArpQuerier, "arp_querier.rs");
 
-impl Element for ARPQuerier {
+impl Element for ArpQuerier {
     const CLASS: Class = Class::new("ARPQuerier", "2/1-2", "h/h").flow("xy/x");
     type Local = Recent;
 
@@ -178,7 +178,7 @@ impl Element for ARPQuerier {
         self.own.start(init.clock().now());
         if let Some(ElementRef(id)) = self.table {
             let router = init.router();
-            let table = router.element::<ARPTable>(id).map(|table| table.cache.share());
+            let table = router.element::<ArpTable>(id).map(|table| table.cache.share());
             let querier = || router.element::<Self>(id).map(|other| other.cache().share());
             let Some(cache) = table.or_else(querier) else {
                 return Err(Refused(format!("‘{}’ has no ARP table", router.name_of(id))));
@@ -243,7 +243,7 @@ impl Element for ARPQuerier {
     }
 }
 
-impl ARPQuerier {
+impl ArpQuerier {
     /// Looks up an IP packet's address and encapsulates the packet; or makes it wait, and sends a
     /// query.
     fn take_ip(&self, cx: &mut Context, recent: &mut Recent, packet: Packet) -> Option<Packet> {
@@ -382,7 +382,7 @@ impl ARPQuerier {
 }
 
 /// Fast path: IP packets whose address is cached.
-impl PerPacket for ARPQuerier {
+impl PerPacket for ArpQuerier {
     const PREPENDS: usize = EthernetHeader::LEN;
 
     #[inline(always)]

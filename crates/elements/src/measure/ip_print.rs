@@ -47,7 +47,7 @@ use super::ip_line::{IpLine, payload};
 use super::printer::Printer;
 
 /// The element; its manual is at the top of the file.
-pub struct IPPrint {
+pub struct IpPrint {
     printer: Printer,
     line: IpLine,
     contents: Contents,
@@ -57,9 +57,9 @@ pub struct IPPrint {
     max_length: Option<usize>,
 }
 
-register!(IPPrint, "ip_print.rs");
+register!(IpPrint, "ip_print.rs");
 
-impl Element for IPPrint {
+impl Element for IpPrint {
     const CLASS: Class = Class::new("IPPrint", "1/1", "a/a").shows_packets();
     type Local = ();
 
@@ -115,7 +115,7 @@ impl Element for IPPrint {
     }
 }
 
-impl IPPrint {
+impl IpPrint {
     fn text(&self, packet: &Packet) -> String {
         let mut text = self.printer.begin(packet);
         let whole = self.line.write(&mut text, packet);

@@ -9,7 +9,7 @@ use millrace_core::{Args, Refused, Router};
 use super::front_drop_queue::FrontDropQueue;
 use super::kept::{Discipline, Kept};
 use super::mixed_queue::MixedQueue;
-use super::ms_queue::MSQueue;
+use super::ms_queue::MsQueue;
 use super::notifier_queue::NotifierQueue;
 use super::queue::Queue;
 use super::quick_note_queue::QuickNoteQueue;
@@ -50,7 +50,7 @@ fn storage(router: &Router, id: usize) -> Option<Arc<dyn Storage>> {
         NotifierQueue,
         QuickNoteQueue,
         ThreadSafeQueue,
-        MSQueue,
+        MsQueue,
         FrontDropQueue,
         MixedQueue,
         LinkUnqueue

@@ -44,7 +44,7 @@ use millrace_core::{
 };
 
 /// The element; its manual is at the top of the file.
-pub struct DRRSched {
+pub struct DrrSched {
     quantum: u64,
     inputs: Lock<Inputs>,
     upstream: OnceLock<Vec<Listening>>,
@@ -72,9 +72,9 @@ struct Input {
 /// The maximum number of packets pulled from an input at a time.
 const MOST: usize = 32;
 
-register!(DRRSched, "drr_sched.rs");
+register!(DrrSched, "drr_sched.rs");
 
-impl Element for DRRSched {
+impl Element for DrrSched {
     const CLASS: Class = Class::new("DRRSched", "1-/1", "l/l").passes_wakes();
     type Local = ();
 
@@ -130,7 +130,7 @@ impl Element for DRRSched {
     }
 }
 
-impl DRRSched {
+impl DrrSched {
     fn take(&self) -> Inputs {
         std::mem::take(&mut self.inputs.lock())
     }
