@@ -35,12 +35,14 @@
 
 mod device;
 mod frames;
+mod line;
 mod port;
 mod program;
 mod receive;
 mod ring;
 mod socket;
 mod sys;
+mod take;
 mod transmit;
 mod watch;
 
@@ -51,9 +53,10 @@ use millrace_core::net::{EtherAddress, Ipv4Prefix};
 
 use device::Device;
 use frames::HEADROOM;
+use line::Line;
 use port::{AttachError, Port, Registry};
 use program::Selection;
-use receive::{Finish, Line, Receiver};
+use receive::{Finish, Receiver};
 use socket::{Socket, Wish};
 use transmit::Transmitter;
 
@@ -115,7 +118,7 @@ impl Backend for AfXdp {
         let mut queues: Vec<Box<dyn RxQueue>> = Vec::new();
         for queues_of_one in found {
             let lines = opening.lines(&port, &queues_of_one, &mut changes)?;
-            zero_copy &= lines.iter().all(|line| line.socket().mode.zero_copy);
+            zero_copy &= lines.iter().all(|line| line.socket.mode.zero_copy);
             let again = opening.clone();
             let reopen = Box::new(move || again.lines_again(&queues_of_one));
             let receiver = Receiver::new(lines, reopen, finish, xdp.busy_poll.is_some())
