@@ -3,6 +3,7 @@
 //! Each rule reads texts and gives findings, one line each, beginning with the file.
 
 mod circles;
+mod folders;
 mod imports;
 mod names;
 mod text;
@@ -48,6 +49,7 @@ pub(crate) fn check(root: &Path) -> Result<String> {
     }
     let elements = manual::elements(root)?;
     findings.extend(elements.iter().flat_map(ElementFile::findings));
+    findings.extend(folders::findings(&files, &elements));
     for finding in &findings {
         println!("{finding}");
     }

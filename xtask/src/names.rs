@@ -2,17 +2,19 @@
 
 /// Words that are written in capitals inside class names, longest first where one begins another.
 const ACRONYMS: &[&str] = &[
-    "AFXDP", "ARP", "BW", "BPF", "CPU", "CRC", "DF", "DPDK", "DSCP", "DHCP", "DNS", "ECN", "ESP",
-    "FTP", "FIFO", "GRE", "GTP", "GW", "HTTP", "ICMP", "ID", "IP", "LIFO", "MAC", "MP", "MTU",
-    "NAT", "QOS", "RED", "RCP", "RIP", "RR", "RTP", "SACK", "SFQ", "SRC", "TAP", "TCP", "TOS",
-    "TSC", "TTL", "TUN", "UDP", "VLAN", "VXLAN", "XDP",
+    "AFXDP", "ARP", "BW", "BPF", "CE", "CPU", "CRC", "DF", "DPDK", "DSCP", "DHCP", "DNS", "ECN",
+    "ESP", "FTP", "FIFO", "GCM", "GPU", "GRE", "GTP", "GW", "HMAC", "HTTP", "ICMP", "IDS", "ID",
+    "IP", "LIFO", "MAC", "MP", "MTU", "NAT", "QOS", "RED", "RCP", "RIP", "RR", "RTP", "SACK",
+    "SDN", "SFQ", "SHA", "SRC", "TAP", "TCP", "TOS", "TSC", "TTL", "TUN", "UDP", "VLAN", "VXLAN",
+    "XDP",
 ];
 
 /// The words of a class name in lower case: `ICMPPingResponder` is `icmp_ping_responder`, and
 /// `DecIPTTL`, whose capitals are two words, is `dec_ip_ttl`.
 pub(crate) fn snake_case(class: &str) -> String {
-    // The one word of the trade with a small letter among its capitals.
-    let characters: Vec<char> = class.replace("IPsec", "Ipsec").chars().collect();
+    // The words of the trade that are written with capitals and small letters.
+    let class = class.replace("IPsec", "Ipsec").replace("CoDel", "Codel");
+    let characters: Vec<char> = class.chars().collect();
     let mut words: Vec<String> = Vec::new();
     let mut at = 0;
     while at < characters.len() {

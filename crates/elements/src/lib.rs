@@ -23,6 +23,8 @@ pub mod standard;
 pub mod summary;
 mod task_handlers;
 pub mod tcpudp;
+#[cfg(test)]
+mod test_packets;
 pub mod threads;
 pub mod timestamps;
 pub mod tunnels;

@@ -70,8 +70,8 @@ use millrace_core::{
     os_error_text, register,
 };
 
-use super::length::Length;
-use crate::measure::trigger::Trigger;
+use super::aggregate_length::Length;
+use crate::measure::counter::Trigger;
 
 /// The element; its manual is at the top of the file.
 pub struct AggregateCounter {

@@ -46,12 +46,14 @@
 //! # See also
 //! AggregateLength, AggregatePaint, AggregateIPFlows, AggregateCounter
 
+mod field;
+
 use millrace_core::headers::{Header, Ipv4Header, TcpHeader, UdpHeader, protocol};
 use millrace_core::{
     Class, Element, Failed, Handlers, Moment, PerPacket, Reason, Setup, View, Way, register,
 };
 
-use super::field::{Field, Of, Part};
+use field::{Field, Of, Part};
 
 /// The element; its manual is at the top of the file.
 pub struct AggregateIp {

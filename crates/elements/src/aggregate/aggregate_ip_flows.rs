@@ -53,6 +53,8 @@
 //! # See also
 //! AggregateIP, AggregateIPAddrPair, AggregateCounter, ToIPFlowDumps
 
+mod flow_table;
+
 use std::fs::File;
 use std::io::{self, BufWriter, Write};
 use std::sync::atomic::{AtomicBool, Ordering::Relaxed};
@@ -65,7 +67,7 @@ use millrace_core::{
     Setup, Task, register,
 };
 
-use super::flow_table::{FlowTable, Out, Record, Timeouts};
+use flow_table::{FlowTable, Out, Record, Timeouts};
 
 /// The element; its manual is at the top of the file.
 pub struct AggregateIpFlows {

@@ -10,6 +10,3 @@ pub mod aggregate_last;
 pub mod aggregate_length;
 pub mod aggregate_packet_counter;
 pub mod aggregate_paint;
-mod field;
-mod flow_table;
-mod length;

@@ -50,8 +50,8 @@ use millrace_core::{
     Call, Class, Element, Failed, Handlers, Moment, PerPacket, Reason, Setup, View, Way, register,
 };
 
-use super::arguments::Patterns;
-use super::in_force::{self, Exchangeable, InForce};
+use super::patterns::arguments::Patterns;
+use super::patterns::in_force::{self, Exchangeable, InForce};
 use super::program::PatternProgram;
 
 /// The element; its manual is at the top of the file.

@@ -73,13 +73,12 @@ use millrace_core::args::Args;
 use millrace_core::element::{ANY_HANDLER, HandlerError};
 use millrace_core::memory::Ports;
 use millrace_core::{
-    Batch, Call, Class, Context, Element, Failed, Handlers, Reason, Setup, register,
+    Batch, Call, Class, Context, Element, Failed, Handlers, Packet, Reason, Setup, isa, register,
 };
 
-use super::arguments::Patterns;
-use super::in_force::{self, Exchangeable, InForce};
-use super::ip_packet;
-use super::program::FilterProgram;
+use super::patterns::arguments::Patterns;
+use super::patterns::in_force::{self, Exchangeable, InForce};
+use super::program::{DROP, FilterProgram, IpSections, Otherwise};
 
 /// The element; its manual is at the top of the file.
 pub struct IpClassifier {
@@ -88,7 +87,7 @@ pub struct IpClassifier {
 }
 
 /// The patterns in force and their compiled form.
-pub(super) struct Current {
+pub(crate) struct Current {
     patterns: Vec<String>,
     program: FilterProgram,
 }
@@ -108,7 +107,7 @@ impl Element for IpClassifier {
     fn push(&self, cx: &mut Context, (): &mut (), _port: usize, batch: &mut Batch) {
         let mut ports: Ports = [0; Batch::CAPACITY];
         let program = &self.current.get(cx).program;
-        let ports = ip_packet::classify_all(program, batch, Reason::NoMatch, &mut ports);
+        let ports = classify_all(program, batch, Reason::NoMatch, &mut ports);
         cx.route_by(batch, ports);
     }
 
@@ -177,12 +176,107 @@ fn compile(args: &mut Args<'_>, outputs: usize) -> Result<Current, Failed> {
     Ok(Current { patterns: patterns.plain, program })
 }
 
+/// The port of each packet of a batch, for [`Context::route_by`], according to the program. Packets without an output
+/// are dropped for the reason `otherwise`.
+pub(super) fn classify_all<'p>(
+    program: &FilterProgram,
+    batch: &Batch,
+    otherwise: Reason,
+    ports: &'p mut Ports,
+) -> &'p [u16] {
+    let ports = ports.get_mut(..batch.len()).unwrap_or_default();
+    let otherwise = Otherwise {
+        dropped: Context::port_to_drop(otherwise),
+        no_sections: Context::port_to_drop(Reason::NoHeader),
+    };
+    let parts = Parts::of(program);
+    isa::run(
+        #[inline(always)]
+        || {
+            program.classify_all(
+                batch,
+                #[inline(always)]
+                |packet| parts.take(packet),
+                otherwise,
+                ports,
+            );
+        },
+    );
+    ports
+}
+
+/// The output for a packet, or the reason for dropping it: `otherwise`, if the program drops it.
+#[inline]
+pub(super) fn classify(
+    program: &FilterProgram,
+    packet: &Packet,
+    otherwise: Reason,
+) -> Result<usize, Reason> {
+    let sections = if program.is_constant() {
+        IpSections::default()
+    } else {
+        Parts::of(program).take(packet).ok_or(Reason::NoHeader)?
+    };
+    match program.classify(&sections) {
+        DROP => Err(otherwise),
+        output => Ok(output),
+    }
+}
+
+/// The parts of packets that a program tests, besides the network header.
+#[derive(Clone, Copy)]
+struct Parts {
+    mac: bool,
+    transport: bool,
+}
+
+impl Parts {
+    #[inline(always)]
+    fn of(program: &FilterProgram) -> Self {
+        Self { mac: program.looks_at_mac(), transport: program.looks_at_transport() }
+    }
+
+    /// The parts of a packet; `None` if its IP header position is not set.
+    #[inline(always)]
+    fn take(self, packet: &Packet) -> Option<IpSections<'_>> {
+        let mac = if self.mac { packet.mac_data() } else { None };
+        let transport = if self.transport { packet.transport_data() } else { None };
+        Some(IpSections {
+            mac: mac.unwrap_or_default(),
+            network: packet.network_data()?,
+            transport: transport.unwrap_or_default(),
+        })
+    }
+}
+
+/// The fields that the packets of a flow share: protocol and fragment fields, addresses, and the first word after the
+/// IP header.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub(super) struct FlowKey([u8; 15]);
+
+impl FlowKey {
+    /// The key of a packet; `None` if a part of it is missing.
+    #[inline]
+    pub(super) fn of(packet: &Packet) -> Option<Self> {
+        let ip: &[u8; 20] = packet.network_data()?.first_chunk()?;
+        let ports: &[u8; 4] = packet.transport_data()?.first_chunk()?;
+        let mut key = [0; 15];
+        let parts = [&ip[6..8], &ip[9..10], &ip[12..20], &ports[..]];
+        for (to, from) in key.iter_mut().zip(parts.into_iter().flatten()) {
+            *to = *from;
+        }
+        // The "don't fragment" flag does not identify a flow.
+        key[0] &= 0x3f;
+        Some(Self(key))
+    }
+}
+
 #[cfg(test)]
 mod tests {
     use millrace_core::testing::Rig;
     use millrace_core::{Packet, Reason};
 
-    use crate::ip::test_packets::{Datagram, withstands};
+    use crate::test_packets::ip::{Datagram, withstands};
 
     fn datagrams() -> Vec<Packet> {
         let udp = Datagram::default();

@@ -63,6 +63,8 @@
 //! # See also
 //! IPClassifier, Classifier, CheckIPHeader, MarkIPHeader, AddressInfo
 
+mod rule_list;
+
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering::Relaxed};
 
@@ -74,11 +76,11 @@ use millrace_core::{
     Refused, Setup, register,
 };
 
-use super::arguments::Patterns;
-use super::in_force::{self, Exchangeable, InForce};
-use super::ip_packet::{self, FlowKey};
+use super::ip_classifier::{self, FlowKey};
+use super::patterns::arguments::Patterns;
+use super::patterns::in_force::{self, Exchangeable, InForce};
 use super::program::FilterProgram;
-use super::rule_list::RuleList;
+use rule_list::RuleList;
 
 /// The element; its manual is at the top of the file.
 pub struct IpFilter {
@@ -91,7 +93,7 @@ pub struct IpFilter {
 }
 
 /// The rules in force and their compiled form.
-pub(super) struct Current {
+pub(crate) struct Current {
     /// As configured.
     rules: Arc<[String]>,
     caching: bool,
@@ -142,7 +144,7 @@ impl Element for IpFilter {
         if !current.caching {
             let mut ports: Ports = [0; Batch::CAPACITY];
             let program = &current.list.program;
-            let ports = ip_packet::classify_all(program, batch, Reason::Filtered, &mut ports);
+            let ports = ip_classifier::classify_all(program, batch, Reason::Filtered, &mut ports);
             return cx.route_by(batch, ports);
         }
         let current = self.current.keep();
@@ -283,7 +285,7 @@ impl LastFlow {
 
     /// The output of a packet, whose flow becomes the last one.
     fn classify(&mut self, program: &FilterProgram, packet: &Packet) -> Result<usize, Reason> {
-        let output = ip_packet::classify(program, packet, Reason::Filtered);
+        let output = ip_classifier::classify(program, packet, Reason::Filtered);
         self.flow = FlowKey::of(packet).map(|key| (key, output));
         output
     }
@@ -355,7 +357,7 @@ mod tests {
     use millrace_core::testing::Rig;
     use millrace_core::{Packet, Reason};
 
-    use crate::ip::test_packets::{Datagram, withstands};
+    use crate::test_packets::ip::{Datagram, withstands};
 
     fn datagrams() -> Vec<Packet> {
         let udp = Datagram::default();

@@ -1,13 +1,9 @@
 //! Classifiers.
 
-mod arguments;
 pub mod classifier;
-mod in_force;
 pub mod ip_classifier;
 pub mod ip_filter;
-mod ip_packet;
+mod patterns;
 pub mod program;
-mod rule_list;
+pub(crate) mod sdn;
 pub mod sdn_classifier;
-pub(crate) mod sdn_counts;
-pub(crate) mod sdn_rules;

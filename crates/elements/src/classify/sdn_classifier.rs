@@ -93,8 +93,8 @@ use millrace_core::{
 };
 use millrace_match::rules::{FlowCache, Key, NONE};
 
-use super::sdn_counts::{self, SdnCounts};
-use super::sdn_rules::{self, FILTERED, NO_MATCH, SdnRules, key_of};
+use super::sdn::counts::{self, SdnCounts};
+use super::sdn::rules::{self, FILTERED, NO_MATCH, SdnRules, key_of};
 
 /// The element; its manual is at the top of the file.
 pub struct SdnClassifier {
@@ -163,8 +163,8 @@ impl Element for SdnClassifier {
     }
 
     fn handlers(handlers: &mut Handlers<Self>) {
-        sdn_rules::handlers(handlers, |sdn: &Self| &sdn.rules);
-        sdn_counts::handlers(handlers, |sdn: &Self| &sdn.counts);
+        rules::handlers(handlers, |sdn: &Self| &sdn.rules);
+        counts::handlers(handlers, |sdn: &Self| &sdn.counts);
         handlers.read("cache_hits", |sdn, _| sdn.sum(|at_hand| at_hand.hits.get()));
         handlers.read("cache_misses", |sdn, _| sdn.sum(|at_hand| at_hand.misses.get()));
     }
@@ -225,8 +225,8 @@ mod tests {
     use millrace_testkit::generate::rules::{self, Fields, KINDS};
     use millrace_testkit::generate::trace::Trace;
 
-    use super::super::sdn_rules::{key_by_layers, key_of};
-    use crate::ip::test_packets::withstands;
+    use super::super::sdn::rules::{key_by_layers, key_of};
+    use crate::test_packets::ip::withstands;
 
     const ANY: &str = "0 : 65535 0 : 65535";
 

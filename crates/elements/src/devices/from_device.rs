@@ -87,9 +87,9 @@ use millrace_core::{
 use millrace_io::pcap::LinkType;
 use millrace_io::{Method, RxOptions, bpf, libpcap};
 
-use super::force_ip::force_ip;
-use super::receive::{self, Receives, Reception, Wanted};
-use super::{method, threading};
+use super::interface::force_ip::force_ip;
+use super::interface::receive::{self, Receives, Reception, Wanted};
+use super::interface::{method, threading};
 
 /// The element; its manual is at the top of the file.
 pub struct FromDevice {

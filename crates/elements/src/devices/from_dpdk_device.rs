@@ -92,9 +92,9 @@ use millrace_core::{
 };
 use millrace_io::{DpdkOptions, Method, RxOptions, Spread};
 
-use super::dpdk::{self, UsesPort};
-use super::receive::{self, Receives, Reception, Wanted};
-use super::threading;
+use super::interface::dpdk::{self, UsesPort};
+use super::interface::receive::{self, Receives, Reception, Wanted};
+use super::interface::threading;
 
 /// Packets received at a time, unless the configuration says otherwise.
 const BURST: u32 = 128;

@@ -70,7 +70,7 @@
 //! - `sampling_prob` (read): the probability SAMPLE, as rounded internally.
 //! - `extend_interval` (write): moves the end by this many seconds, and activates the element.
 //! - `reset_timing` (write): makes the next packet due at once; use it after writing `filepos`.
-//! - `scheduled`, `home_thread` (read, write): whether its task is scheduled, and the thread that runs it.
+//! - `scheduled`, `home_thread` (read, write): its task, and the thread that runs it.
 //!
 //! # Drops
 //! - filtered: with FORCE_IP, the packet has no IP header and output 1 is not connected.
@@ -95,11 +95,11 @@ use millrace_core::{
 };
 use millrace_io::pcap::{Access, Error, LinkType, Reader};
 
-use super::expression::Expression;
-use super::force_len::ForceLen;
-use super::pace::{self, Pace};
-use super::trace::{CERTAIN, Loaded, Pause, Trace, Wishes, print_name, refuse};
-use super::window::Window;
+use super::playback::expression::Expression;
+use super::playback::force_len::ForceLen;
+use super::playback::pace::{self, Pace};
+use super::playback::trace::{CERTAIN, Loaded, Pause, Trace, Wishes, print_name, refuse};
+use super::playback::window::Window;
 use crate::task_handlers::task_handlers;
 
 /// The element; its manual is at the top of the file.
@@ -115,7 +115,7 @@ pub struct FromDump {
     active: AtomicBool,
     count: AtomicU64,
     packet_position: AtomicU64,
-    /// The lock is for the handlers; only one thread reads packets.
+    /// Behind a lock for the handlers; only one thread reads packets.
     trace: Lock<Trace>,
     task: Task,
     timer: Timer,
@@ -335,7 +335,7 @@ impl FromDump {
             match trace.next(&self.wishes, cx) {
                 Ok(Loaded { packet, has_ip: true, position }) => {
                     self.packet_position.store(position, Relaxed);
-                    // The caller checks for room.
+                    // There is room.
                     let _ = batch.push(packet);
                 }
                 Ok(Loaded { packet, .. }) => {

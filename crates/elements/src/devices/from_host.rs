@@ -68,10 +68,10 @@ use millrace_io::pcap::LinkType;
 use millrace_io::tap::{Tap, TapKind, TapOptions};
 use millrace_io::{Capabilities, Opened, QueueCounts, RxOptions, TxQueue};
 
-use super::backend::Source;
-use super::force_ip::force_ip;
-use super::receive::{self, Receives, Reception};
-use super::tap_port;
+use super::interface::backend::Source;
+use super::interface::force_ip::force_ip;
+use super::interface::receive::{self, Receives, Reception};
+use super::interface::tap_port;
 
 /// The element; its manual is at the top of the file.
 pub struct FromHost {

@@ -57,8 +57,8 @@ use millrace_core::{
 };
 use millrace_io::{Method, RxOptions, XdpOptions};
 
-use super::receive::{self, Receives, Reception, Wanted};
-use super::{method, netmap, threading};
+use super::interface::receive::{self, Receives, Reception, Wanted};
+use super::interface::{method, netmap, threading};
 
 /// The element; its manual is at the top of the file.
 pub struct FromNetmapDevice {

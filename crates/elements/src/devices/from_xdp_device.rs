@@ -89,8 +89,8 @@ use millrace_core::{
 };
 use millrace_io::{Method, RxOptions, Spread, XdpOptions};
 
-use super::receive::{self, Receives, Reception, Wanted};
-use super::{method, threading, xdp};
+use super::interface::receive::{self, Receives, Reception, Wanted};
+use super::interface::{method, threading, xdp};
 
 /// The element; its manual is at the top of the file.
 pub struct FromXdpDevice {

@@ -69,7 +69,7 @@ use millrace_core::{
 };
 use millrace_io::tap::TapKind;
 
-use super::tap_port::{self, HasTap, TapPort};
+use super::interface::tap_port::{self, HasTap, TapPort};
 
 /// The element; its manual is at the top of the file.
 pub struct KernelTap(TapPort);

@@ -58,7 +58,7 @@ use millrace_core::{
 };
 use millrace_io::tap::TapKind;
 
-use super::tap_port::{self, HasTap, TapPort};
+use super::interface::tap_port::{self, HasTap, TapPort};
 
 /// The element; its manual is at the top of the file.
 pub struct KernelTun(TapPort);

@@ -58,8 +58,8 @@ use millrace_core::{
 };
 use millrace_io::socket::{Address, Failure, Received, Socket};
 
-use super::outlet::{Fate, Outlet, Sent, Sink};
-use super::socket_args::Common;
+use super::sockets::arguments::Common;
+use super::sockets::outlet::{Fate, Outlet, Sent, Sink};
 use crate::task_handlers::task_handlers;
 
 /// The element; its manual is at the top of the file.

@@ -58,8 +58,8 @@ use millrace_core::{
 use millrace_io::pcap::LinkType;
 use millrace_io::socket::{Address, Raw, Received};
 
-use super::force_ip::force_ip;
-use super::outlet::{Fate, Outlet, Sent, Sink};
+use super::interface::force_ip::force_ip;
+use super::sockets::outlet::{Fate, Outlet, Sent, Sink};
 use crate::task_handlers::task_handlers;
 
 /// The element; its manual is at the top of the file.
@@ -168,7 +168,7 @@ impl RawSocket {
                 Ok((Received::Bytes { beyond }, _)) => {
                     packet.set_extra_length(u32::try_from(beyond).unwrap_or(u32::MAX));
                     packet.set_timestamp(cx.now());
-                    // The caller checks for room.
+                    // There is room.
                     let _ = batch.push(packet);
                 }
                 Ok((Received::Nothing | Received::Closed, _)) | Err(_) => break,

@@ -55,7 +55,7 @@ use millrace_core::{
     Task, register,
 };
 
-use super::recording::{Loading, Next, Recording, Replays};
+use super::playback::recording::{Loading, Next, Recording, Replays};
 
 /// The element; its manual is at the top of the file.
 pub struct Replay {

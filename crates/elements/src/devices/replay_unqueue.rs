@@ -72,9 +72,9 @@ use millrace_core::{
     Timer, Timestamp, register,
 };
 
-use super::expression::Expression;
-use super::pace::{self, Due, Pace};
-use super::recording::{Loading, Next, Recording, Replays};
+use super::playback::expression::Expression;
+use super::playback::pace::{self, Due, Pace};
+use super::playback::recording::{Loading, Next, Recording, Replays};
 use crate::task_handlers::task_handlers;
 
 /// The element; its manual is at the top of the file.

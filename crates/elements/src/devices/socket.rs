@@ -77,8 +77,8 @@ use millrace_core::{
 };
 use millrace_io::socket::{self, Address, Received};
 
-use super::outlet::{Fate, Outlet, Sink};
-use super::socket_args::Endpoint;
+use super::sockets::arguments::Endpoint;
+use super::sockets::outlet::{Fate, Outlet, Sink};
 use crate::task_handlers::task_handlers;
 
 /// The element; its manual is at the top of the file.

@@ -69,8 +69,8 @@ use millrace_core::{
 };
 use millrace_io::{Method, Queues, TxOptions};
 
-use super::dpdk::{self, UsesPort};
-use super::transmit::{self, Transmission, Transmits, Wanted};
+use super::interface::dpdk::{self, UsesPort};
+use super::interface::transmit::{self, Transmission, Transmits, Wanted};
 
 /// The default of BURST. If a source emits more per turn than this element transmits per turn, the
 /// queue between them fills up.

@@ -38,7 +38,7 @@
 //! # Handlers
 //! - `count` (read): packets written. `reset_counts` (write): resets it to 0.
 //! - `filename` (read): the file.
-//! - `scheduled`, `home_thread` (read, write): whether its task is scheduled, and the thread that runs it.
+//! - `scheduled`, `home_thread` (read, write): its task, and the thread that runs it.
 //!
 //! # Drops
 //! - device error: the file cannot be written, and the output is not connected.

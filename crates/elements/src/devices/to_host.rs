@@ -56,7 +56,7 @@ use millrace_io::TxOptions;
 use millrace_io::tap::TapKind;
 
 use super::from_host::FromHost;
-use super::transmit::{self, Transmission, Transmits};
+use super::interface::transmit::{self, Transmission, Transmits};
 
 /// The element; its manual is at the top of the file.
 pub struct ToHost {

@@ -57,8 +57,8 @@ use millrace_core::args::Kind;
 use millrace_core::{Batch, Class, Context, Element, Failed, Handlers, Refused, Setup, register};
 use millrace_io::{Method, Queues, TxOptions, XdpOptions};
 
-use super::netmap;
-use super::transmit::{self, Transmission, Transmits, Wanted};
+use super::interface::netmap;
+use super::interface::transmit::{self, Transmission, Transmits, Wanted};
 
 /// The element; its manual is at the top of the file.
 pub struct ToNetmapDevice {

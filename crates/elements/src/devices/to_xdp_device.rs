@@ -70,8 +70,8 @@ use millrace_core::args::Kind;
 use millrace_core::{Batch, Class, Context, Element, Failed, Handlers, Refused, Setup, register};
 use millrace_io::{Method, Queues, TxOptions};
 
-use super::transmit::{self, Transmission, Transmits, Wanted};
-use super::xdp;
+use super::interface::transmit::{self, Transmission, Transmits, Wanted};
+use super::interface::xdp;
 
 /// The element; its manual is at the top of the file.
 pub struct ToXdpDevice {

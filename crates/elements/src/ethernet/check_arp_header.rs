@@ -164,6 +164,6 @@ fn check(message: &[u8]) -> Result<usize, Fault> {
 mod tests {
     #[test]
     fn arbitrary_packets_never_panic() {
-        crate::ip::test_packets::withstands("CheckARPHeader(14)", 1);
+        crate::test_packets::ip::withstands("CheckARPHeader(14)", 1);
     }
 }

@@ -36,7 +36,7 @@ use millrace_core::{
 };
 use zerocopy::IntoBytes;
 
-use super::header_handlers::{self, WithHeader};
+use super::header::handlers::{self, WithHeader};
 
 /// The element; its manual is at the top of the file.
 pub struct EtherEncap {
@@ -50,13 +50,13 @@ impl Element for EtherEncap {
     type Local = ();
 
     fn configure(setup: &mut Setup<'_>) -> Result<Self, Failed> {
-        let header = header_handlers::configure(&mut setup.args);
+        let header = handlers::configure(&mut setup.args);
         setup.args.complete()?;
         Ok(Self { header: Published::new(header) })
     }
 
     fn handlers(handlers: &mut Handlers<Self>) {
-        header_handlers::handlers(handlers, &["ethertype", "etht"]);
+        handlers::handlers(handlers, &["ethertype", "etht"]);
     }
 }
 

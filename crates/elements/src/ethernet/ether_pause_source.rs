@@ -127,8 +127,8 @@ impl Element for EtherPauseSource {
     }
 
     fn handlers(handlers: &mut Handlers<Self>) {
-        super::address_handler(handlers, "src", |source| &source.src);
-        super::address_handler(handlers, "dst", |source| &source.dst);
+        super::header::address_handler(handlers, "src", |source| &source.src);
+        super::header::address_handler(handlers, "dst", |source| &source.dst);
         handlers.read("pausetime", |source, _| source.pause.load(Relaxed));
         handlers.write("pausetime", |source, call| {
             source.pause.store(call.parse()?, Relaxed);

@@ -35,7 +35,7 @@ use millrace_core::{
     register,
 };
 
-use super::rewrite_header;
+use super::header::rewrite_header;
 
 /// The element; its manual is at the top of the file.
 pub struct EtherRewrite {

@@ -45,6 +45,8 @@
 //! # See also
 //! EtherSwitch, Suppressor
 
+mod bridge_message;
+
 use std::cmp::Ordering;
 
 use millrace_core::args::ElementRef;
@@ -55,7 +57,7 @@ use millrace_core::{
 };
 use zerocopy::IntoBytes;
 
-use super::bridge_message::BridgeMessage;
+use bridge_message::BridgeMessage;
 
 /// The element; its manual is at the top of the file.
 pub struct EtherSpanTree {

@@ -42,8 +42,8 @@ use millrace_core::{
 };
 use zerocopy::IntoBytes;
 
-use super::header_handlers::{self, WithHeader};
-use super::vlan_tag::{self, Tagging, VlanTag};
+use super::header::handlers::{self, WithHeader};
+use super::header::vlan_tag::{self, Tagging, VlanTag};
 
 /// The element; its manual is at the top of the file.
 pub struct EtherVlanEncap {
@@ -58,14 +58,14 @@ impl Element for EtherVlanEncap {
     type Local = ();
 
     fn configure(setup: &mut Setup<'_>) -> Result<Self, Failed> {
-        let header = header_handlers::configure(&mut setup.args);
+        let header = handlers::configure(&mut setup.args);
         let tag = VlanTag::configure(&mut setup.args);
         setup.args.complete()?;
         Ok(Self { header: Published::new(header), tag: Published::new(tag) })
     }
 
     fn handlers(handlers: &mut Handlers<Self>) {
-        header_handlers::handlers(handlers, &["ethertype"]);
+        handlers::handlers(handlers, &["ethertype"]);
         vlan_tag::handlers(handlers);
         vlan_tag::native_handlers(handlers);
     }

@@ -34,7 +34,7 @@ use millrace_core::{
     Class, Element, Failed, Moment, PerPacket, Reason, Setup, View, Way, register,
 };
 
-use super::address_place::{LEN, Place};
+use super::header::address_place::{LEN, Place};
 
 /// The element; its manual is at the top of the file.
 pub struct GetEtherAddress {

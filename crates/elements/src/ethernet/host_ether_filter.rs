@@ -65,7 +65,7 @@ impl Element for HostEtherFilter {
     }
 
     fn handlers(handlers: &mut Handlers<Self>) {
-        super::address_handler(handlers, "ether", |filter| &filter.address);
+        super::header::address_handler(handlers, "ether", |filter| &filter.address);
     }
 }
 

@@ -34,7 +34,7 @@
 
 use millrace_core::{Batch, Class, Context, Element, Failed, Handlers, Reason, Setup, register};
 
-use super::learning::{Direction, Learning, copy_to, flood};
+use super::ether_switch::{Direction, Learning, copy_to, flood};
 
 /// The element; its manual is at the top of the file.
 pub struct ListenEtherSwitch {

@@ -34,7 +34,7 @@ use millrace_core::{
     Class, Element, Failed, Handlers, Moment, PerPacket, Published, Setup, View, Way, register,
 };
 
-use super::address_place::LEN;
+use super::header::address_place::LEN;
 
 /// The element; its manual is at the top of the file.
 pub struct SetEtherAddress {
@@ -56,7 +56,7 @@ impl Element for SetEtherAddress {
     }
 
     fn handlers(handlers: &mut Handlers<Self>) {
-        super::address_handler(handlers, "addr", |set| &set.address);
+        super::header::address_handler(handlers, "addr", |set| &set.address);
     }
 }
 

@@ -34,7 +34,7 @@ use millrace_core::{
     Class, Element, Failed, Handlers, Moment, PerPacket, Published, Setup, View, Way, register,
 };
 
-use super::vlan_tag::{self, Tagging, VlanTag};
+use super::header::vlan_tag::{self, Tagging, VlanTag};
 
 /// The element; its manual is at the top of the file.
 pub struct SetVlanAnno {

@@ -40,7 +40,7 @@ use millrace_core::{
     register,
 };
 
-use super::address_place::{LEN, Place};
+use super::header::address_place::{LEN, Place};
 
 /// The element; its manual is at the top of the file.
 pub struct StoreEtherAddress {
@@ -73,7 +73,7 @@ impl Element for StoreEtherAddress {
     }
 
     fn handlers(handlers: &mut Handlers<Self>) {
-        super::address_handler(handlers, "addr", |store| &store.address);
+        super::header::address_handler(handlers, "addr", |store| &store.address);
     }
 }
 

@@ -39,7 +39,7 @@ use millrace_core::{
     Class, Element, Failed, Moment, PerPacket, Reason, Setup, View, Way, register,
 };
 
-use super::{TAG, tag_of};
+use super::header::{TAG, tag_of};
 
 /// The element; its manual is at the top of the file.
 pub struct StripEtherVlanHeader {

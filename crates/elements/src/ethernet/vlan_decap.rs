@@ -33,7 +33,7 @@ use millrace_core::{
     Class, Element, Failed, Moment, PerPacket, Reason, Setup, View, Way, register,
 };
 
-use super::{ADDRESSES, TAG, tag_of};
+use super::header::{ADDRESSES, TAG, tag_of};
 
 /// The element; its manual is at the top of the file.
 pub struct VlanDecap {

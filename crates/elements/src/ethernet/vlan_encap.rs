@@ -42,8 +42,8 @@ use millrace_core::{
     register,
 };
 
-use super::vlan_tag::{self, Tagging, VlanTag};
-use super::{ADDRESSES, TAG};
+use super::header::vlan_tag::{self, Tagging, VlanTag};
+use super::header::{ADDRESSES, TAG};
 
 /// The element; its manual is at the top of the file.
 pub struct VlanEncap {

@@ -42,7 +42,7 @@ use millrace_core::{
     Class, Element, Failed, Handlers, Init, Moment, PerPacket, Reason, Setup, View, Way, register,
 };
 
-use super::address::{Which, write};
+use super::balance::address::{Which, write};
 use super::balance::{Balance, IDLE, SWEEP};
 use super::key::Key;
 use super::table::{Fixed, Flows, millis};

@@ -37,7 +37,7 @@ use millrace_core::{
     Class, Element, Failed, Init, Moment, PerPacket, Reason, Refused, Setup, View, Way, register,
 };
 
-use super::address::{Which, write};
+use super::balance::address::{Which, write};
 use super::flow_ip_load_balancer::FlowIpLoadBalancer;
 
 /// The element; its manual is at the top of the file.

@@ -1,6 +1,5 @@
 //! Flows: elements that number them, and elements that act per flow.
 
-mod address;
 mod balance;
 pub(crate) mod checksum;
 pub mod flow_counter;
@@ -9,9 +8,7 @@ pub mod flow_ip_load_balancer_reverse;
 pub mod flow_ip_manager;
 pub mod flow_round_robin_switch;
 pub mod flow_switch;
-pub(crate) mod index;
 pub(crate) mod key;
-pub(crate) mod records;
 pub mod store_flow_id;
 pub(crate) mod table;
 pub mod word_matcher;

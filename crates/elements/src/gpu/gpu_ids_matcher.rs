@@ -96,9 +96,9 @@ use millrace_match::patterns::{EngineChoice, Kind as Protocol, Scratch, Text};
 use super::section::book::Member;
 use super::section::predicate::Predicate;
 use super::section::role::{Role, StageRole};
-use crate::ids::payload::{From, HEADER, locate};
-use crate::ids::rules::{Compiled, Target};
-use crate::ids::watch::{self, Watch};
+use crate::ids::detection::payload::{From, HEADER, locate};
+use crate::ids::detection::rules::{Compiled, Target};
+use crate::ids::detection::watch::{self, Watch};
 
 /// The element; its manual is at the top of the file.
 pub struct GpuIdsMatcher {

@@ -87,8 +87,8 @@ use super::section::arguments::outputs_of;
 use super::section::book::Member;
 use super::section::predicate::Predicate;
 use super::section::role::{Role, StageRole};
-use crate::classify::sdn_counts::{self, SdnCounts};
-use crate::classify::sdn_rules::{self, FILTERED, NO_MATCH, RulesInForce, SdnRules, key_of};
+use crate::classify::sdn::counts::{self, SdnCounts};
+use crate::classify::sdn::rules::{self, FILTERED, NO_MATCH, RulesInForce, SdnRules, key_of};
 
 /// The element; its manual is at the top of the file.
 pub struct GpuSdnClassifier {
@@ -139,8 +139,8 @@ impl Element for GpuSdnClassifier {
     }
 
     fn handlers(handlers: &mut Handlers<Self>) {
-        sdn_rules::handlers(handlers, |sdn: &Self| &sdn.classifying.rules);
-        sdn_counts::handlers(handlers, |sdn: &Self| &sdn.classifying.counts);
+        rules::handlers(handlers, |sdn: &Self| &sdn.classifying.rules);
+        counts::handlers(handlers, |sdn: &Self| &sdn.classifying.counts);
         handlers.read("image_bytes", |sdn, _| {
             sdn.classifying.table().map_or(0, |table| table.words.len() * 4)
         });

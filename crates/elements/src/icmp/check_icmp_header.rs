@@ -105,7 +105,7 @@ const TIMESTAMPS: usize = 12;
 
 #[cfg(test)]
 mod tests {
-    use crate::ip::test_packets::withstands;
+    use crate::test_packets::ip::withstands;
 
     #[test]
     fn withstands_anything() {

@@ -324,7 +324,7 @@ mod tests {
     use millrace_core::{Packet, PacketType, Reason, Timestamp};
     use proptest::prelude::*;
 
-    use crate::ip::test_packets::{Datagram, has_right_transport_checksum, read, withstands};
+    use crate::test_packets::ip::{Datagram, has_right_transport_checksum, read, withstands};
 
     /// The error for a packet: type and code, the four bytes after the checksum, and the quoted bytes.
     fn answer(element: &str, packet: Packet) -> ([u8; 2], [u8; 4], Vec<u8>) {

@@ -36,7 +36,7 @@
 use millrace_core::headers::icmp_type;
 use millrace_core::{Batch, Class, Context, Element, Failed, Handlers, Setup, register};
 
-use super::encap::IcmpEncap;
+use super::icmp_ip_encap::IcmpEncap;
 
 /// The element; its manual is at the top of the file.
 pub struct IcmpPingEncap(IcmpEncap);
@@ -67,7 +67,7 @@ impl Element for IcmpPingEncap {
 
 #[cfg(test)]
 mod tests {
-    use crate::ip::test_packets::withstands;
+    use crate::test_packets::ip::withstands;
 
     #[test]
     fn withstands_anything() {

@@ -110,7 +110,7 @@ mod tests {
     use millrace_core::{Packet, Reason, Timestamp};
     use proptest::prelude::*;
 
-    use crate::ip::test_packets::{Datagram, withstands};
+    use crate::test_packets::ip::{Datagram, withstands};
 
     fn answered(packet: Packet) -> Packet {
         Rig::new("ICMPPingResponder", 1, 1)

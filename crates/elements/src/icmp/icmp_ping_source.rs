@@ -53,6 +53,8 @@
 //! # See also
 //! ICMPPingEncap, ICMPPingResponder
 
+mod ping_times;
+
 use std::net::Ipv4Addr;
 
 use millrace_core::args::Seconds;
@@ -63,8 +65,8 @@ use millrace_core::{
     Refused, Setup, Timer, Timestamp, register,
 };
 
-use super::ping_times::{PingTimes, micros};
 use crate::ip::network_header;
+use ping_times::{PingTimes, micros};
 
 /// The element; its manual is at the top of the file.
 pub struct IcmpPingSource {

@@ -108,10 +108,10 @@ use millrace_core::{
 };
 use millrace_match::patterns::{EngineChoice, Kind as Protocol, Scratch, Text};
 
-use super::payload::{From, locate};
-use super::rules::{Compiled, Target};
-use super::streams::{Streams, lowest};
-use super::watch::{self, Watch};
+use super::detection::payload::{From, locate};
+use super::detection::rules::{Compiled, Target};
+use super::detection::streams::{Streams, lowest};
+use super::detection::watch::{self, Watch};
 use crate::flows::table::millis;
 
 /// The element; its manual is at the top of the file.

@@ -6,7 +6,7 @@ use millrace_core::{Packet, Timestamp};
 use millrace_gpu::region::Base;
 use proptest::prelude::*;
 
-use super::payload::{From, locate};
+use super::detection::payload::{From, locate};
 
 /// A TCP segment in an Ethernet frame.
 fn tcp(from: u16, to: u16, sequence: u32, syn: bool, payload: &[u8]) -> Vec<u8> {

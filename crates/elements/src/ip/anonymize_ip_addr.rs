@@ -178,7 +178,7 @@ impl Map {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::ip::test_packets::Datagram;
+    use crate::test_packets::ip::Datagram;
     use proptest::prelude::*;
 
     fn map(class: u32, kept: &[u8]) -> Map {

@@ -43,7 +43,7 @@
 
 use millrace_core::{Class, register};
 
-use super::header_check::{CheckIp, Kind};
+use super::check_ip_header::{CheckIp, Kind};
 
 /// The element; its manual is at the top of the file.
 pub type CheckIpHeader2 = CheckIp<NotSumming>;
@@ -63,7 +63,7 @@ mod tests {
     use millrace_core::Reason;
     use millrace_core::testing::Rig;
 
-    use crate::ip::test_packets::{Datagram, withstands};
+    use crate::test_packets::ip::{Datagram, withstands};
 
     #[test]
     fn the_checksum_is_verified_only_on_request() {

@@ -119,7 +119,7 @@ mod tests {
     use millrace_core::{Packet, Reason};
     use proptest::prelude::*;
 
-    use crate::ip::test_packets::{Datagram, withstands};
+    use crate::test_packets::ip::{Datagram, withstands};
 
     fn with_ttl(ttl: u8) -> Datagram {
         Datagram { ttl, ..Datagram::default() }

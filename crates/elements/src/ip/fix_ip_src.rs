@@ -88,7 +88,7 @@ impl FixIpSrc {
 mod tests {
     use millrace_core::testing::Rig;
 
-    use crate::ip::test_packets::{Datagram, read, withstands};
+    use crate::test_packets::ip::{Datagram, read, withstands};
 
     #[test]
     fn only_packets_with_the_annotation_are_changed() {

@@ -108,7 +108,7 @@ mod tests {
     use millrace_core::testing::Rig;
     use millrace_core::{Packet, Reason};
 
-    use crate::ip::test_packets::{Datagram, withstands};
+    use crate::test_packets::ip::{Datagram, withstands};
 
     fn annotated(element: &str, packet: Packet) -> Packet {
         Rig::new(element, 1, 1).unwrap().push_packets(0, vec![packet]).remove(0).remove(0)

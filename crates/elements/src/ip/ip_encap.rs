@@ -50,7 +50,7 @@ use millrace_core::{
 };
 use zerocopy::IntoBytes;
 
-use super::outer_header::{Choice, Destination, OuterHeader, source_handler};
+use super::header::outer::{Choice, Destination, OuterHeader, source_handler};
 
 /// The element; its manual is at the top of the file.
 pub struct IpEncap {
@@ -141,7 +141,7 @@ mod tests {
     use millrace_core::testing::Rig;
     use millrace_core::{Packet, Reason};
 
-    use crate::ip::test_packets::{read, withstands};
+    use crate::test_packets::ip::{read, withstands};
 
     #[test]
     fn the_header_is_as_configured() {

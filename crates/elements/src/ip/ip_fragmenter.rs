@@ -285,7 +285,7 @@ mod tests {
     use millrace_core::{Packet, Reason};
     use proptest::prelude::*;
 
-    use crate::ip::test_packets::{Datagram, read, withstands};
+    use crate::test_packets::ip::{Datagram, read, withstands};
 
     fn data(packets: &[Packet]) -> Vec<Vec<u8>> {
         packets.iter().map(|packet| packet.data().to_vec()).collect()

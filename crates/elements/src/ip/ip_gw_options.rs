@@ -254,7 +254,7 @@ mod tests {
     use millrace_core::Reason;
     use millrace_core::testing::Rig;
 
-    use crate::ip::test_packets::{Datagram, read, withstands};
+    use crate::test_packets::ip::{Datagram, read, withstands};
 
     /// The virtual clock starts at 1,000,000,000 s: 01:46:40 UT.
     const NOW: [u8; 4] = 6_400_000u32.to_be_bytes();

@@ -40,7 +40,7 @@ use millrace_core::{
     register,
 };
 
-use super::header_check::HeaderCheck;
+use super::check_ip_header::HeaderCheck;
 
 /// The element; its manual is at the top of the file.
 pub struct IpInputCombo {
@@ -88,7 +88,7 @@ impl PerPacket for IpInputCombo {
 
 #[cfg(test)]
 mod tests {
-    use crate::ip::test_packets::withstands;
+    use crate::test_packets::ip::withstands;
 
     #[test]
     fn withstands_anything() {

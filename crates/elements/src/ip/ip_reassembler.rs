@@ -449,7 +449,7 @@ mod tests {
     use millrace_core::testing::Rig;
     use proptest::prelude::*;
 
-    use crate::ip::test_packets::{Datagram, read, withstands};
+    use crate::test_packets::ip::{Datagram, read, withstands};
 
     fn fragment(whole: &Datagram, start: usize, end: usize) -> Packet {
         let more_fragments = end < whole.payload.len();

@@ -93,7 +93,7 @@ const NOT_CAPABLE: u8 = 0;
 
 #[cfg(test)]
 mod tests {
-    use crate::ip::test_packets::withstands;
+    use crate::test_packets::ip::withstands;
 
     #[test]
     fn withstands_anything() {

@@ -74,7 +74,7 @@ mod tests {
     use millrace_core::Packet;
     use millrace_core::testing::Rig;
 
-    use crate::ip::test_packets::withstands;
+    use crate::test_packets::ip::withstands;
 
     #[test]
     fn marks_network_and_transport_header() {

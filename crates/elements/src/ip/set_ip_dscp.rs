@@ -32,7 +32,7 @@
 
 use millrace_core::{Batch, Class, Context, Element, Failed, Handlers, Setup, register};
 
-use super::tos_bits::{Field, TosBits};
+use super::header::tos_bits::{Field, TosBits};
 
 /// The element; its manual is at the top of the file.
 pub struct SetIpDscp(TosBits);

@@ -156,7 +156,7 @@ mod tests {
     use millrace_core::testing::Rig;
     use proptest::prelude::*;
 
-    use crate::ip::test_packets::{Datagram, has_right_transport_checksum, withstands};
+    use crate::test_packets::ip::{Datagram, has_right_transport_checksum, withstands};
 
     proptest! {
         /// The incremental updates give the checksums that etherparse computes from scratch.

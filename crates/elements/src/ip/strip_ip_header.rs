@@ -66,7 +66,7 @@ impl PerPacket for StripIpHeader {
 mod tests {
     use millrace_core::testing::Rig;
 
-    use crate::ip::test_packets::{Datagram, withstands};
+    use crate::test_packets::ip::{Datagram, withstands};
 
     #[test]
     fn unstrip_restores_the_stripped_header() {

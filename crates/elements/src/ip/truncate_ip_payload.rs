@@ -99,7 +99,7 @@ fn headers_len(packet: &Packet, transport: bool) -> usize {
 
 #[cfg(test)]
 mod tests {
-    use crate::ip::test_packets::withstands;
+    use crate::test_packets::ip::withstands;
 
     #[test]
     fn withstands_anything() {

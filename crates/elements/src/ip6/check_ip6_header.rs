@@ -143,7 +143,7 @@ mod tests {
     use millrace_core::{Packet, Reason};
     use proptest::prelude::*;
 
-    use crate::ip6::test_packets::{Datagram, withstands};
+    use crate::test_packets::ip6::{Datagram, withstands};
 
     /// The reason that a packet is dropped for; `None` if it passes.
     fn fate(element: &str, bytes: &[u8]) -> Option<Reason> {

@@ -88,7 +88,7 @@ mod tests {
     use millrace_core::testing::Rig;
     use millrace_core::{Packet, Reason};
 
-    use crate::ip6::test_packets::{Datagram, withstands};
+    use crate::test_packets::ip6::{Datagram, withstands};
 
     fn with_hop_limit(hop_limit: u8) -> Datagram {
         Datagram { hop_limit, ..Datagram::default() }

@@ -69,7 +69,7 @@ mod tests {
     use millrace_core::Reason;
     use millrace_core::testing::Rig;
 
-    use crate::ip6::test_packets::{Datagram, withstands};
+    use crate::test_packets::ip6::{Datagram, withstands};
 
     #[test]
     fn copies_the_address_at_the_offset() {

@@ -55,7 +55,7 @@ use millrace_core::{
 };
 use zerocopy::IntoBytes;
 
-use super::outer_header::{fill_icmp6_checksum, header};
+use super::header::outer::{fill_icmp6_checksum, header};
 
 /// The element; its manual is at the top of the file.
 pub struct Icmp6Error {
@@ -181,7 +181,7 @@ mod tests {
     use millrace_core::{PacketType, Reason};
     use proptest::prelude::*;
 
-    use crate::ip6::test_packets::{Datagram, withstands};
+    use crate::test_packets::ip6::{Datagram, withstands};
 
     fn answer(config: &str, datagram: &Datagram) -> Vec<u8> {
         let mut rig = Rig::new(config, 1, 1).unwrap();

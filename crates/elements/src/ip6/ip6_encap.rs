@@ -42,7 +42,7 @@ use millrace_core::{
 };
 use zerocopy::IntoBytes;
 
-use super::outer_header::{OuterHeader, address_handlers};
+use super::header::outer::{OuterHeader, address_handlers};
 
 /// The element; its manual is at the top of the file.
 pub struct Ip6Encap {
@@ -90,7 +90,7 @@ mod tests {
     use millrace_core::testing::Rig;
     use millrace_core::{Packet, Reason};
 
-    use crate::ip6::test_packets::{Datagram, withstands};
+    use crate::test_packets::ip6::{Datagram, withstands};
 
     #[test]
     fn arguments_set_the_header() {

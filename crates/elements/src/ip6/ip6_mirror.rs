@@ -75,7 +75,7 @@ mod tests {
     use millrace_core::testing::Rig;
     use millrace_core::{Packet, Reason};
 
-    use crate::ip6::test_packets::{Datagram, withstands};
+    use crate::test_packets::ip6::{Datagram, withstands};
 
     fn mirrored(datagram: &Datagram) -> Vec<u8> {
         let mut rig = Rig::new("IP6Mirror", 1, 1).unwrap();

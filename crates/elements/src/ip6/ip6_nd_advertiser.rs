@@ -41,8 +41,8 @@ use millrace_core::headers::{ether_type, icmpv6_type, protocol};
 use millrace_core::net::{EtherAddress, Ipv6Prefix};
 use millrace_core::{Arg, Batch, Class, Context, Element, Failed, Packet, Reason, Setup, register};
 
+use super::header::outer::transport_sum;
 use super::neighbor::{Ends, NeighborMessage, TARGET_LINK_ADDRESS};
-use super::outer_header::transport_sum;
 
 /// The element; its manual is at the top of the file.
 pub struct Ip6NdAdvertiser {
@@ -142,7 +142,7 @@ mod tests {
     use millrace_core::Reason;
     use millrace_core::testing::Rig;
 
-    use crate::ip6::test_packets::withstands;
+    use crate::test_packets::ip6::withstands;
 
     /// A solicitation from 2001:db8::9 at 9:9:9:9:9:9; etherparse computes its checksum.
     fn solicitation(target: &str) -> Vec<u8> {

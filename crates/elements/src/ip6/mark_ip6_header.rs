@@ -72,7 +72,7 @@ mod tests {
     use millrace_core::Packet;
     use millrace_core::testing::Rig;
 
-    use crate::ip6::test_packets::withstands;
+    use crate::test_packets::ip6::withstands;
 
     #[test]
     fn marks_network_and_transport_header() {

@@ -44,7 +44,7 @@ use millrace_core::headers::{
 use millrace_core::{Batch, Class, Context, Element, Failed, Packet, Reason, Setup, register};
 use zerocopy::IntoBytes;
 
-use super::outer_header::{fill_icmp6_checksum, header, transport_sum};
+use super::header::outer::{fill_icmp6_checksum, header, transport_sum};
 use super::translation::{LONGER_BY, fill_transport_checksum, mtu_of, mtu_with, no_arguments};
 
 /// The element; its manual is at the top of the file.
@@ -164,7 +164,7 @@ mod tests {
     use millrace_core::testing::Rig;
     use proptest::prelude::*;
 
-    use crate::ip::test_packets::{Datagram, withstands};
+    use crate::test_packets::ip::{Datagram, withstands};
 
     proptest! {
         /// A UDP datagram survives both translations, except for the fields that they do not keep.

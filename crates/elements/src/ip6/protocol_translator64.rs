@@ -177,7 +177,7 @@ mod tests {
     use millrace_core::Reason;
     use millrace_core::testing::Rig;
 
-    use crate::ip6::test_packets::{Datagram, withstands};
+    use crate::test_packets::ip6::{Datagram, withstands};
 
     fn mapped(next_header: u8, payload: Vec<u8>) -> Datagram {
         let (source, destination) = ("::ffff:10.0.0.1".parse(), "::10.0.0.2".parse());
@@ -199,7 +199,7 @@ mod tests {
         ] {
             let message = [&[kind, code, 9, 9][..], &rest, b"quoted!"].concat();
             let out = rig.push(0, &[mapped(58, message).bytes()]).remove(0);
-            let (ip, payload) = crate::ip::test_packets::read(&out[0]);
+            let (ip, payload) = crate::test_packets::ip::read(&out[0]);
             assert_eq!((ip.source, ip.destination), ([10, 0, 0, 1], [10, 0, 0, 2]));
             assert_eq!((ip.protocol.0, ip.time_to_live, ip.dont_fragment), (1, 64, true));
             assert!(millrace_core::checksum::verify(&payload));

@@ -98,7 +98,7 @@ mod tests {
     use millrace_core::{Packet, Reason};
     use proptest::prelude::*;
 
-    use crate::ip6::test_packets::{Datagram, withstands};
+    use crate::test_packets::ip6::{Datagram, withstands};
 
     proptest! {
         /// Etherparse reads the new code point and finds everything else unchanged.

@@ -43,7 +43,7 @@ use millrace_core::{
 };
 use zerocopy::IntoBytes;
 
-use super::outer_header::{OuterHeader, address_handlers, transport_sum};
+use super::header::outer::{OuterHeader, address_handlers, transport_sum};
 
 /// The element; its manual is at the top of the file.
 pub struct UdpIp6Encap {
@@ -128,7 +128,7 @@ mod tests {
     use millrace_core::testing::Rig;
     use proptest::prelude::*;
 
-    use crate::ip6::test_packets::{Datagram, withstands};
+    use crate::test_packets::ip6::{Datagram, withstands};
 
     const CONFIG: &str = "UDPIP6Encap(2001:db8::1, 1234, 2001:db8:1:2:3:4:5:6, 5678)";
 

@@ -41,9 +41,9 @@ use aes::cipher::{BlockCipherDecrypt, BlockCipherEncrypt};
 use aes::{Aes128, Block};
 use millrace_core::{Batch, Class, Context, Element, Failed, Packet, Reason, Setup, register};
 
-use super::association::Association;
-use super::digest::DIGEST_LEN;
 use super::esp;
+use super::esp::association::Association;
+use super::esp::digest::DIGEST_LEN;
 
 /// The element; its manual is at the top of the file.
 pub struct IpsecAes {

@@ -38,8 +38,8 @@ use hmac::{Hmac, KeyInit, Mac};
 use millrace_core::{Batch, Class, Context, Element, Failed, Handlers, Packet, Setup, register};
 use sha1::Sha1;
 
-use super::association::Association;
-use super::digest::{DIGEST_LEN, Digests};
+use super::esp::association::Association;
+use super::esp::digest::{DIGEST_LEN, Digests};
 
 /// The element; its manual is at the top of the file.
 pub struct IpsecAuthHmacSha1 {

@@ -31,7 +31,7 @@
 use millrace_core::{Batch, Class, Context, Element, Failed, Handlers, Packet, Setup, register};
 use sha1::{Digest, Sha1};
 
-use super::digest::{DIGEST_LEN, Digests};
+use super::esp::digest::{DIGEST_LEN, Digests};
 
 /// The element; its manual is at the top of the file.
 pub struct IpsecAuthSha1 {

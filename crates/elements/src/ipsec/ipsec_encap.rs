@@ -41,7 +41,7 @@ use millrace_core::headers::{Header, Ipv4Header};
 use millrace_core::{Batch, Class, Context, Element, Failed, Handlers, Reason, Setup, register};
 use zerocopy::IntoBytes;
 
-use crate::ip::outer_header::{Choice, Destination, OuterHeader};
+use crate::ip::header::outer::{Choice, Destination, OuterHeader};
 
 /// The element; its manual is at the top of the file.
 pub struct IpsecEncap {

@@ -38,8 +38,8 @@
 
 use millrace_core::{Batch, Class, Context, Element, Failed, Packet, Reason, Setup, register};
 
-use super::association::Association;
 use super::esp;
+use super::esp::association::Association;
 
 /// The element; its manual is at the top of the file.
 pub struct IpsecEspEncap;

@@ -51,8 +51,8 @@ use millrace_core::{
 };
 
 use super::esp;
-use super::gcm::{Gcm, TAG_LEN, read_key};
-use super::replay::ReplayWindow;
+use super::esp::gcm::{Gcm, TAG_LEN, read_key};
+use super::esp::replay::ReplayWindow;
 
 /// The element; its manual is at the top of the file.
 pub struct IpsecEspGcmDecap {

@@ -51,7 +51,7 @@ use millrace_core::{
 };
 
 use super::esp;
-use super::gcm::{Gcm, read_key};
+use super::esp::gcm::{Gcm, read_key};
 
 /// The element; its manual is at the top of the file.
 pub struct IpsecEspGcmEncap {
@@ -133,7 +133,7 @@ mod tests {
     use millrace_core::testing::Rig;
     use proptest::prelude::*;
 
-    use crate::ip::test_packets::withstands;
+    use crate::test_packets::ip::withstands;
 
     const KEY: &str = r"\<4c80cdefbb5d10da906ac73c3613a634 2e443b68>";
     const LONG: &str =

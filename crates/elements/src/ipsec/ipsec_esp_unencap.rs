@@ -42,7 +42,7 @@
 
 use millrace_core::{Batch, Class, Context, Element, Failed, Packet, Reason, Setup, register};
 
-use super::association::Association;
+use super::esp::association::Association;
 use super::esp::{self, BadPadding};
 
 /// The element; its manual is at the top of the file.

@@ -50,6 +50,8 @@
 //! # See also
 //! RadixIPLookup, IPsecESPEncap, IPsecESPUnencap, IPsecEncap
 
+mod routes;
+
 use std::net::Ipv4Addr;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU32, Ordering::Relaxed};
@@ -63,7 +65,7 @@ use millrace_core::{
     Setup, register,
 };
 
-use super::routes::{Change, Route, Routes};
+use routes::{Change, Route, Routes};
 
 /// The element; its manual is at the top of the file.
 pub struct RadixIpsecLookup {

@@ -41,7 +41,7 @@ use millrace_core::{
     register,
 };
 
-use super::printer::Printer;
+use super::printing::printer::Printer;
 
 /// The element; its manual is at the top of the file.
 pub struct ArpPrint {
@@ -170,7 +170,7 @@ mod tests {
 
     #[test]
     fn withstands_anything() {
-        crate::ip::test_packets::withstands("ARPPrint(OUTFILE /dev/null, ETHER true)", 1);
+        crate::test_packets::ip::withstands("ARPPrint(OUTFILE /dev/null, ETHER true)", 1);
     }
 
     #[test]

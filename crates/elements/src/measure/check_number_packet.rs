@@ -41,7 +41,7 @@ use millrace_core::{
     View, Way, register,
 };
 
-use super::packet_number::NumberPlace;
+use super::number_packet::NumberPlace;
 
 /// The element; its manual is at the top of the file.
 pub struct CheckNumberPacket {

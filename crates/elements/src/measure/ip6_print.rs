@@ -39,7 +39,7 @@ use std::sync::atomic::{AtomicBool, Ordering::Relaxed};
 use millrace_core::headers::{Header, Ipv6Header};
 use millrace_core::{Batch, Class, Context, Element, Failed, Handlers, Packet, Setup, register};
 
-use super::contents;
+use super::printing::contents;
 
 /// The element; its manual is at the top of the file.
 pub struct Ip6Print {
@@ -120,7 +120,7 @@ impl Ip6Print {
 
 #[cfg(test)]
 mod tests {
-    use crate::ip6::test_packets::withstands;
+    use crate::test_packets::ip6::withstands;
 
     #[test]
     fn withstands_anything() {

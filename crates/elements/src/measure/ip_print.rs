@@ -37,14 +37,16 @@
 //! # See also
 //! Print, CheckIPHeader, MarkIPHeader
 
+mod ip_line;
+
 use millrace_core::{
     Batch, Class, Context, Element, Failed, Handlers, Init, Packet, Refused, Router, Setup,
     register,
 };
 
-use super::contents::{Contents, ascii, hex};
-use super::ip_line::{IpLine, payload};
-use super::printer::Printer;
+use super::printing::contents::{Contents, ascii, hex};
+use super::printing::printer::Printer;
+use ip_line::{IpLine, payload};
 
 /// The element; its manual is at the top of the file.
 pub struct IpPrint {

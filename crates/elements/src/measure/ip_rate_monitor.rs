@@ -44,6 +44,8 @@
 //! # See also
 //! CompareBlock, AggregateIP, Counter
 
+mod rate_tree;
+
 use std::net::Ipv4Addr;
 use std::sync::MutexGuard;
 use std::sync::atomic::{AtomicU32, Ordering::Relaxed};
@@ -56,7 +58,7 @@ use millrace_core::{
     Setup, Timestamp, register,
 };
 
-use super::rate_tree::{EPOCHS, RateTree};
+use rate_tree::{EPOCHS, RateTree};
 
 /// The element; its manual is at the top of the file.
 pub struct IpRateMonitor {

@@ -42,7 +42,7 @@ use millrace_core::{
     register,
 };
 
-use super::contents::{Contents, ascii, hex};
+use super::printing::contents::{Contents, ascii, hex};
 
 /// The element; its manual is at the top of the file.
 pub struct Print {

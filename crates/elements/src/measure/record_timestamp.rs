@@ -42,7 +42,7 @@ use std::sync::atomic::{AtomicI64, AtomicU64, Ordering::Relaxed};
 use millrace_core::args::Kind;
 use millrace_core::{Batch, Class, Context, Element, Failed, Setup, Timestamp, register};
 
-use super::packet_number::NumberPlace;
+use super::number_packet::NumberPlace;
 
 /// The element; its manual is at the top of the file.
 pub struct RecordTimestamp {

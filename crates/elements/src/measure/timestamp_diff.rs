@@ -54,7 +54,7 @@ use millrace_core::{
     Refused, Setup, Timestamp, View, Way, register,
 };
 
-use super::packet_number::NumberPlace;
+use super::number_packet::NumberPlace;
 use super::record_timestamp::RecordTimestamp;
 
 /// The element; its manual is at the top of the file.

@@ -6,4 +6,5 @@ pub mod meters;
 pub mod queues;
 pub mod schedulers;
 pub mod shapers;
+mod storage;
 pub mod unqueues;

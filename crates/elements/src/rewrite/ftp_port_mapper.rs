@@ -52,10 +52,10 @@ use millrace_core::{
     Class, Element, Failed, Init, Moment, Packet, PerPacket, Refused, Setup, View, Way, register,
 };
 
-use super::family::Family;
-use super::input::Named;
+use super::mappings::family::Family;
+use super::mappings::transport;
 use super::rewriter::Rewriter;
-use super::transport;
+use super::rewriter::input::Named;
 use crate::flows::checksum::{field, update};
 use crate::flows::key::FlowId;
 

@@ -59,12 +59,13 @@ use millrace_core::{
     register,
 };
 
-use super::family::{Family, next_identifier};
-use super::flow_set::FlowSet;
-use super::flow_table::View;
+use super::mappings::family::{Family, next_identifier};
+use super::mappings::flow_set::FlowSet;
+use super::mappings::flow_table::View;
+use super::mappings::transport::write_addresses;
+use super::mappings::{addresses, transport};
+use super::rewriter::handlers;
 use super::rewriter::{Dialect, Lanes, Own, Rewriter, Seen, annotations};
-use super::transport::write_addresses;
-use super::{addresses, handlers, transport};
 use crate::flows::checksum::{field, update};
 use crate::flows::key::FlowId;
 

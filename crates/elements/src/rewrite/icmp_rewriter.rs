@@ -57,11 +57,11 @@ use millrace_core::{
     Batch, Class, Context, Element, Failed, Init, Packet, Reason, Refused, Setup, register,
 };
 
-use super::flow_table::ANNO_SHIFT;
 use super::icmp_ping_rewriter::not_negative_zero;
-use super::input::Named;
+use super::mappings::flow_table::ANNO_SHIFT;
+use super::mappings::transport;
 use super::rewriter::Rewriter;
-use super::transport;
+use super::rewriter::input::Named;
 use crate::flows::checksum::{field, update};
 use crate::flows::key::FlowId;
 
@@ -354,7 +354,7 @@ mod tests {
     use proptest::prelude::*;
 
     use super::*;
-    use crate::ip::test_packets::Datagram;
+    use crate::test_packets::ip::Datagram;
 
     proptest! {
         #[test]

@@ -54,11 +54,12 @@ use millrace_core::{
     register,
 };
 
-use super::family::Family;
-use super::flow_set::FlowSet;
-use super::flow_table::View;
+use super::mappings::family::Family;
+use super::mappings::flow_set::FlowSet;
+use super::mappings::flow_table::View;
+use super::mappings::{addresses, transport};
+use super::rewriter::handlers;
 use super::rewriter::{Dialect, Lanes, Own, Rewriter, Seen, annotations};
-use super::{addresses, handlers, transport};
 use crate::flows::key::FlowId;
 
 /// The element; its manual is at the top of the file.

@@ -113,12 +113,13 @@ use millrace_core::{
     register,
 };
 
-use super::family::Family;
-use super::flow_set::{FlowSet, Policy, Timeouts};
-use super::flow_table::View;
+use super::mappings::family::Family;
+use super::mappings::flow_set::{FlowSet, Policy, Timeouts};
+use super::mappings::flow_table::View;
+use super::mappings::transport;
+use super::rewriter::handlers;
 use super::rewriter::{Dialect, Lanes, Own, Rewriter, Seen, annotations, time};
 use super::tcp_rewriter::tcp_policy;
-use super::{handlers, transport};
 
 /// The element; its manual is at the top of the file.
 pub struct IpRewriter(Arc<Rewriter>);
@@ -180,7 +181,7 @@ impl Dialect for Ports {
 
     #[inline(always)]
     fn apply(_: &Rewriter, set: &FlowSet, packet: &mut Packet, view: &View<'_>) -> u32 {
-        match super::flow_set::protocol_of(view.state) {
+        match super::mappings::flow_set::protocol_of(view.state) {
             protocol::TCP => transport::apply_tcp(set, packet, view),
             _ => transport::apply_udp(packet, view),
         }

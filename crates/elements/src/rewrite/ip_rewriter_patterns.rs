@@ -36,8 +36,8 @@ use std::sync::Arc;
 
 use millrace_core::{Class, Element, Failed, Setup, register};
 
-use super::input::Named;
-use super::pattern::Pattern;
+use super::rewriter::input::Named;
+use super::rewriter::pattern::Pattern;
 
 /// The element; its manual is at the top of the file.
 pub struct IpRewriterPatterns;

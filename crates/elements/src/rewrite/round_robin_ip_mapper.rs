@@ -38,8 +38,8 @@ use std::sync::atomic::{AtomicUsize, Ordering::Relaxed};
 
 use millrace_core::{Class, Element, Failed, Setup, register};
 
-use super::input::{Mapper, Named, Outputs, Request, parse_pattern};
-use super::pattern::Pattern;
+use super::rewriter::input::{Mapper, Named, Outputs, Request, parse_pattern};
+use super::rewriter::pattern::Pattern;
 use crate::flows::key::FlowId;
 
 /// The element; its manual is at the top of the file.

@@ -41,8 +41,8 @@ use millrace_core::Arg;
 use millrace_core::args::ArgText;
 use millrace_core::{Class, Element, Failed, Setup, register};
 
-use super::input::{Mapper, Named, Outputs, Request, parse_pattern};
-use super::pattern::Pattern;
+use super::rewriter::input::{Mapper, Named, Outputs, Request, parse_pattern};
+use super::rewriter::pattern::Pattern;
 use super::round_robin_ip_mapper::PHASE_MAPPER;
 use crate::flows::key::FlowId;
 

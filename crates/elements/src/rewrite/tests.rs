@@ -7,9 +7,9 @@ use millrace_core::testing::Rig;
 use millrace_core::{Packet, Reason};
 use proptest::prelude::*;
 
-use super::flow_set::{FlowSet, Policy, Timeouts, Wanted};
+use super::mappings::flow_set::{FlowSet, Policy, Timeouts, Wanted};
 use crate::flows::key::{FlowId, Key};
-use crate::ip::test_packets::{Datagram, has_right_transport_checksum, read, withstands};
+use crate::test_packets::ip::{Datagram, has_right_transport_checksum, read, withstands};
 
 type End = (Ipv4Addr, u16);
 

@@ -48,11 +48,12 @@ use millrace_core::{
     register,
 };
 
-use super::family::Family;
-use super::flow_set::{FlowSet, Policy, Timeouts};
-use super::flow_table::View;
+use super::mappings::family::Family;
+use super::mappings::flow_set::{FlowSet, Policy, Timeouts};
+use super::mappings::flow_table::View;
+use super::mappings::transport;
+use super::rewriter::handlers;
 use super::rewriter::{Dialect, Lanes, Own, Rewriter, Seen, annotations, time};
-use super::{handlers, transport};
 
 /// The element; its manual is at the top of the file.
 pub struct UdpRewriter(Arc<Rewriter>);

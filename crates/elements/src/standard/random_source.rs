@@ -42,7 +42,7 @@ use millrace_core::{
     Batch, Class, Context, Element, Failed, Handlers, Init, Notifier, Refused, Setup, register,
 };
 
-use super::source::Source;
+use super::infinite_source::Source;
 use super::supply::{Given, Supply};
 
 /// The element; its manual is at the top of the file.

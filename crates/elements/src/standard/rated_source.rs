@@ -52,7 +52,7 @@ use millrace_core::{
 };
 
 use super::supply::{Given, Supply};
-use crate::queueing::shapers::token_bucket::TokenBucket;
+use crate::queueing::shapers::rate::token_bucket::TokenBucket;
 use crate::task_handlers::task_handlers;
 
 /// The element; its manual is at the top of the file.

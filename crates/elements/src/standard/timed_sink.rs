@@ -30,7 +30,7 @@ use millrace_core::{
     Class, Context, Element, Failed, Handlers, Init, Reason, Refused, Setup, register,
 };
 
-use super::ticks::Ticks;
+use super::timed_source::Ticks;
 
 /// The element; its manual is at the top of the file.
 pub struct TimedSink {

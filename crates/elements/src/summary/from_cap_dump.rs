@@ -54,12 +54,12 @@ use millrace_core::args::{FileName, Scope};
 use millrace_core::headers::{tcp_flags, tcp_option};
 use millrace_core::{Class, Failed, Packet, Setup, Timestamp, os_error_text, register};
 
-use super::feed::{Feed, LineFormat, Wishes};
-use super::lines::LineFile;
-use super::options::Cursor;
-use super::reader::{Found, Remark};
-use super::text::is_space;
-use super::told::Told;
+use super::fields::options::Cursor;
+use super::fields::text::is_space;
+use super::reading::feed::{Feed, LineFormat, Wishes};
+use super::reading::lines::LineFile;
+use super::reading::reader::{Found, Remark};
+use super::reading::told::Told;
 
 /// The element; its manual is at the top of the file.
 pub type FromCapDump = Feed<CapText>;
@@ -208,13 +208,13 @@ impl CapText {
             skip_space(text);
             let mut blocks = Vec::new();
             if text.eat("DSACK:") {
-                let (index, length) = super::text::leading_number(text.rest, Some(10));
+                let (index, length) = super::fields::text::leading_number(text.rest, Some(10));
                 text.skip(length);
                 blocks.push([index, index.checked_add(1)?]);
             } else if text.eat_before("SACK:") {
                 let mut more = true;
                 while more {
-                    let (first, length) = super::text::leading_number(text.rest, Some(10));
+                    let (first, length) = super::fields::text::leading_number(text.rest, Some(10));
                     let is_range = length > 0 && text.at(length) == Some(b'-');
                     if !is_range || !text.has_digit_at(length + 1) {
                         break;

@@ -72,9 +72,9 @@
 use millrace_core::args::{FileName, Raw, Scope};
 use millrace_core::{Class, Failed, Setup, register};
 
-use super::feed::{Feed, LineFormat, Wishes};
-use super::lines::LineFile;
-use super::reader::{Found, Remark, SummaryReader};
+use super::reading::feed::{Feed, LineFormat, Wishes};
+use super::reading::lines::LineFile;
+use super::reading::reader::{Found, Remark, SummaryReader};
 
 /// The element; its manual is at the top of the file.
 pub type FromIpSummaryDump = Feed<SummaryReader>;

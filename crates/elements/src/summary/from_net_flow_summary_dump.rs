@@ -56,10 +56,10 @@ use millrace_core::args::{self, FileName, Scope};
 use millrace_core::headers::{Header, Ipv4Header, TcpHeader, UdpHeader, protocol};
 use millrace_core::{Class, Failed, Packet, Setup, Timestamp, os_error_text, register};
 
-use super::feed::{Feed, LineFormat, Wishes};
-use super::lines::LineFile;
-use super::reader::{Found, Remark};
-use super::text::number;
+use super::fields::text::number;
+use super::reading::feed::{Feed, LineFormat, Wishes};
+use super::reading::lines::LineFile;
+use super::reading::reader::{Found, Remark};
 
 /// The element; its manual is at the top of the file.
 pub type FromNetFlowSummaryDump = Feed<NetFlowText>;

@@ -60,13 +60,13 @@ use millrace_core::headers::{Header, Ipv4Header, TcpHeader, UdpHeader, protocol,
 use millrace_core::names::NumberKind;
 use millrace_core::{Class, Failed, Setup, os_error_text, register};
 
-use super::feed::{Feed, LineFormat, Wishes};
-use super::lines::LineFile;
-use super::options::Cursor;
-use super::reader::{Found, Remark};
-use super::tcp::flag_bit;
-use super::text::{is_space, number};
-use super::told::{IP_LEN, Told};
+use super::fields::options::Cursor;
+use super::fields::tcp::flag_bit;
+use super::fields::text::{is_space, number};
+use super::reading::feed::{Feed, LineFormat, Wishes};
+use super::reading::lines::LineFile;
+use super::reading::reader::{Found, Remark};
+use super::reading::told::{IP_LEN, Told};
 use crate::flows::key::FlowId;
 
 /// The element; its manual is at the top of the file.

@@ -5,11 +5,11 @@ use millrace_core::args::Scope;
 use millrace_lang::config::quote;
 use proptest::prelude::*;
 
-use super::lines::LineFile;
-use super::reader::{Found, SummaryReader};
-use super::record::Recorder;
-use super::seen::Wishes;
-use super::table;
+use super::fields::record::Recorder;
+use super::fields::seen::Wishes;
+use super::fields::table;
+use super::reading::lines::LineFile;
+use super::reading::reader::{Found, SummaryReader};
 
 const WISHES: Wishes = Wishes { careful: true, extra_length: true, bad: false };
 

@@ -57,6 +57,9 @@
 //! # See also
 //! AggregateIPFlows, FromIPSummaryDump, ToIPSummaryDump
 
+mod flow_dump;
+mod flow_file_name;
+
 use std::cmp::Reverse;
 use std::collections::{HashMap, VecDeque};
 use std::process::{Child, Command};
@@ -69,9 +72,9 @@ use millrace_core::{
     Task, Timer, Timestamp, register,
 };
 
-use super::flow_dump::{FlowDump, Options, Style};
-use super::flow_file_name::expand;
 use crate::aggregate::aggregate_ip_flows::{AggregateIpFlows, Ended};
+use flow_dump::{FlowDump, Options, Style};
+use flow_file_name::expand;
 
 /// The element; its manual is at the top of the file.
 pub struct ToIpFlowDumps {

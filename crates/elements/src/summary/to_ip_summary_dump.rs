@@ -98,6 +98,8 @@
 //! # See also
 //! FromIPSummaryDump, ToIPFlowDumps, ToDump
 
+mod calendar;
+
 use std::fs::File;
 use std::io::{self, BufWriter, Write};
 use std::sync::{MutexGuard, OnceLock};
@@ -110,8 +112,8 @@ use millrace_core::{
 };
 use millrace_lang::config::quote;
 
-use super::record::Recorder;
-use super::seen::Wishes;
+use super::fields::record::Recorder;
+use super::fields::seen::Wishes;
 use crate::task_handlers::task_handlers;
 
 /// The element; its manual is at the top of the file.
@@ -244,7 +246,7 @@ impl ToIpSummaryDump {
             if let Ok(host) = std::fs::read_to_string("/proc/sys/kernel/hostname") {
                 header += &format!("!host {}\n", host.trim_end());
             }
-            header += &format!("!runtime {now} ({})\n", super::calendar::ctime(Timestamp::now()));
+            header += &format!("!runtime {now} ({})\n", calendar::ctime(Timestamp::now()));
         }
         header + &self.recorder.description()
     }

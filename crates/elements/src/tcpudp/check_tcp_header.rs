@@ -98,7 +98,7 @@ mod tests {
     use millrace_core::testing::Rig;
     use proptest::prelude::*;
 
-    use crate::ip::test_packets::{Datagram, has_right_transport_checksum, withstands};
+    use crate::test_packets::ip::{Datagram, has_right_transport_checksum, withstands};
 
     /// Detects a change of the data exactly if an independent checksum does.
     #[test]

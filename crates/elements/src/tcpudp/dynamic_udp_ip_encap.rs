@@ -41,8 +41,8 @@ use millrace_core::args::UdpPort;
 use millrace_core::headers::{Header, Ipv4Header};
 use millrace_core::{Batch, Class, Context, Element, Failed, Reason, Setup, register};
 
-use super::udp_outer::UdpOuter;
-use crate::ip::outer_header::Destination;
+use super::udp_ip_encap::UdpOuter;
+use crate::ip::header::outer::Destination;
 
 /// The element; its manual is at the top of the file.
 pub struct DynamicUdpIpEncap {
@@ -93,7 +93,7 @@ impl Element for DynamicUdpIpEncap {
 
 #[cfg(test)]
 mod tests {
-    use crate::ip::test_packets::withstands;
+    use crate::test_packets::ip::withstands;
 
     #[test]
     fn withstands_anything() {

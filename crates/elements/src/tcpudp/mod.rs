@@ -15,5 +15,4 @@ pub mod tcp_fragmenter;
 pub mod tcp_ip_send;
 pub(crate) mod transport_check;
 pub mod udp_ip_encap;
-mod udp_outer;
 pub mod unstrip_tcp_header;

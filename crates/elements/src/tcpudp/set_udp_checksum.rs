@@ -113,7 +113,7 @@ mod tests {
     use millrace_core::{Packet, Reason};
     use proptest::prelude::*;
 
-    use crate::ip::test_packets::{Datagram, has_right_transport_checksum, withstands};
+    use crate::test_packets::ip::{Datagram, has_right_transport_checksum, withstands};
 
     /// A datagram whose UDP checksum is wrong.
     fn blank(payload: &[u8]) -> Datagram {

@@ -141,7 +141,7 @@ mod tests {
     use millrace_core::testing::Rig;
     use proptest::prelude::*;
 
-    use crate::ip::test_packets::{Datagram, has_right_transport_checksum, read, withstands};
+    use crate::test_packets::ip::{Datagram, has_right_transport_checksum, read, withstands};
 
     proptest! {
         /// The parts are valid, none is too long, and together they hold the packet's data.

@@ -43,13 +43,14 @@ use std::net::Ipv4Addr;
 use std::sync::atomic::{AtomicU16, Ordering::Relaxed};
 
 use millrace_core::args::UdpPort;
-use millrace_core::headers::{Header, Ipv4Header};
+use millrace_core::checksum::Sum;
+use millrace_core::headers::{Header, Ipv4Header, UdpHeader, protocol};
 use millrace_core::{
-    Batch, Class, Context, Element, Failed, Handlers, Published, Reason, Setup, register,
+    Batch, Class, Context, Element, Failed, Handlers, Packet, Published, Reason, Setup, register,
 };
+use zerocopy::IntoBytes;
 
-use super::udp_outer::UdpOuter;
-use crate::ip::outer_header::Destination;
+use crate::ip::header::outer::{Choice, Destination, OuterHeader};
 
 /// The element; its manual is at the top of the file.
 pub struct UdpIpEncap {
@@ -130,6 +131,64 @@ impl UdpIpEncap {
     }
 }
 
+/// The header fields that differ between elements.
+#[derive(Clone)]
+pub(super) struct UdpOuter {
+    pub(super) ip: OuterHeader,
+    pub(super) src_port: u16,
+    pub(super) dst_port: u16,
+}
+
+impl UdpOuter {
+    pub(super) fn new(
+        (source, src_port): (Ipv4Addr, u16),
+        (destination, dst_port): (Destination, u16),
+    ) -> Self {
+        let ip = OuterHeader::new(&Choice {
+            protocol: protocol::UDP,
+            source,
+            destination,
+            tos: 0,
+            ttl: 250,
+            dont_fragment: false,
+        });
+        Self { ip, src_port, dst_port }
+    }
+
+    /// The headers for a packet; `None` if the datagram would be too long.
+    #[inline(always)]
+    pub(super) fn headers(
+        &self,
+        packet: &mut Packet,
+        id: u16,
+        checksum: bool,
+    ) -> Option<[u8; HEADERS_LEN]> {
+        let len = packet.len() + UdpHeader::LEN;
+        let ip = self.ip.for_packet(packet, len, id)?;
+        let mut udp = UdpHeader {
+            src_port: self.src_port.into(),
+            dst_port: self.dst_port.into(),
+            // The datagram is shorter than the IP datagram, whose length was checked.
+            len: (len as u16).into(),
+            checksum: 0.into(),
+        };
+        if checksum {
+            let (source, destination) = (ip.source(), ip.destination());
+            let sum = Sum::of_pseudo_v4(source, destination, protocol::UDP, len as u16);
+            let sum = sum.add_bytes(udp.as_bytes()).add_bytes(packet.data());
+            udp.checksum.set(sum.finish_udp());
+        }
+        let mut headers = [0; HEADERS_LEN];
+        let (ip_bytes, udp_bytes) = headers.split_at_mut(Ipv4Header::LEN);
+        ip_bytes.copy_from_slice(ip.as_bytes());
+        udp_bytes.copy_from_slice(udp.as_bytes());
+        Some(headers)
+    }
+}
+
+/// Length of both headers in bytes.
+const HEADERS_LEN: usize = Ipv4Header::LEN + UdpHeader::LEN;
+
 #[cfg(test)]
 mod tests {
     use std::net::Ipv4Addr;
@@ -138,7 +197,7 @@ mod tests {
     use millrace_core::{Packet, Reason};
     use proptest::prelude::*;
 
-    use crate::ip::test_packets::{has_right_transport_checksum, read, withstands};
+    use crate::test_packets::ip::{has_right_transport_checksum, read, withstands};
 
     fn udp_header(bytes: &[u8]) -> etherparse::UdpHeader {
         etherparse::UdpHeader::from_slice(&read(bytes).1).unwrap().0

@@ -2,11 +2,9 @@
 
 pub mod balanced_thread_sched;
 pub mod cpu_switch;
-mod dissect;
 pub mod exact_cpu_switch;
 mod flow_hash;
 pub mod pipeliner;
 mod rings;
 pub mod rss_switch;
 pub mod software_rss;
-mod toeplitz;

@@ -39,7 +39,7 @@ use millrace_core::{
     Batch, Class, Context, Element, Failed, Packet, Reason, Setup, checksum, register,
 };
 
-use super::gre_header;
+use super::gre_encap;
 
 /// The element; its manual is at the top of the file.
 pub struct GreDecap {
@@ -75,18 +75,18 @@ impl GreDecap {
     fn unwrap(&self, packet: &mut Packet) -> Result<(), Reason> {
         let &[a, b, c, d] = packet.data().first_chunk::<4>().ok_or(Reason::Truncated)?;
         let (flags, protocol) = (u16::from_be_bytes([a, b]), u16::from_be_bytes([c, d]));
-        if flags & gre_header::MUST_BE_ZERO != 0 {
+        if flags & gre_encap::MUST_BE_ZERO != 0 {
             return Err(Reason::BadVersion);
         }
-        let len = gre_header::len(flags);
+        let len = gre_encap::header_len(flags);
         let header = packet.data().get(..len).ok_or(Reason::Truncated)?;
-        let summed = flags & gre_header::CHECKSUM != 0;
+        let summed = flags & gre_encap::CHECKSUM != 0;
         if summed && !checksum::verify(packet.data()) {
             return Err(Reason::BadChecksum);
         }
         let key_at = if summed { 8 } else { 4 };
         let key = header.get(key_at..).and_then(<[u8]>::first_chunk::<4>);
-        let key = key.filter(|_| flags & gre_header::KEY != 0).map(|key| u32::from_be_bytes(*key));
+        let key = key.filter(|_| flags & gre_encap::KEY != 0).map(|key| u32::from_be_bytes(*key));
         let fits = self.protocol.is_none_or(|wanted| wanted == protocol)
             && self.key.is_none_or(|wanted| key == Some(wanted));
         if !fits {
@@ -101,7 +101,7 @@ mod tests {
     use millrace_core::Reason;
     use millrace_core::testing::Rig;
 
-    use crate::ip::test_packets::withstands;
+    use crate::test_packets::ip::withstands;
 
     #[test]
     fn packets_that_fail_a_check_are_dropped_with_a_reason() {

@@ -39,8 +39,6 @@ use std::sync::atomic::{AtomicU32, Ordering::Relaxed};
 use millrace_core::checksum::Sum;
 use millrace_core::{Batch, Class, Context, Element, Failed, Setup, register};
 
-use super::gre_header;
-
 /// The element; its manual is at the top of the file.
 pub struct GreEncap {
     flags: u16,
@@ -63,28 +61,24 @@ impl Element for GreEncap {
         let key: Option<u32> = args.optional_keyword("KEY");
         let sequence = args.keyword("SEQUENCE", false);
         args.complete()?;
-        let flags = [
-            (checksum, gre_header::CHECKSUM),
-            (key.is_some(), gre_header::KEY),
-            (sequence, gre_header::SEQUENCE),
-        ];
+        let flags = [(checksum, CHECKSUM), (key.is_some(), KEY), (sequence, SEQUENCE)];
         let flags = flags.iter().filter(|(on, _)| *on).fold(0, |all, (_, flag)| all | flag);
         Ok(Self { flags, protocol, key, sequence: AtomicU32::new(0) })
     }
 
     fn process(&self, _cx: &mut Context, (): &mut (), batch: &mut Batch) {
         batch.for_each(|packet| {
-            let mut header = Vec::with_capacity(gre_header::len(self.flags));
+            let mut header = Vec::with_capacity(header_len(self.flags));
             header.extend(self.flags.to_be_bytes());
             header.extend(self.protocol.to_be_bytes());
-            let summed = self.flags & gre_header::CHECKSUM != 0;
+            let summed = self.flags & CHECKSUM != 0;
             if summed {
                 header.extend([0; 4]);
             }
             if let Some(key) = self.key {
                 header.extend(key.to_be_bytes());
             }
-            if self.flags & gre_header::SEQUENCE != 0 {
+            if self.flags & SEQUENCE != 0 {
                 header.extend(self.sequence.fetch_add(1, Relaxed).to_be_bytes());
             }
             let sum = summed.then(|| Sum::of(&header).add_bytes(packet.data()).finish());
@@ -96,6 +90,23 @@ impl Element for GreEncap {
     }
 }
 
+// The header (RFC 2784, RFC 2890).
+
+/// A checksum and two zero bytes follow.
+pub(super) const CHECKSUM: u16 = 0x8000;
+/// A key follows.
+pub(super) const KEY: u16 = 0x2000;
+/// A sequence number follows.
+pub(super) const SEQUENCE: u16 = 0x1000;
+/// Bits that must be zero, including the version (RFC 2784, 2.3).
+pub(super) const MUST_BE_ZERO: u16 = 0x4c07;
+
+/// The length in bytes of a header with these flags.
+pub(super) fn header_len(flags: u16) -> usize {
+    let optional = [CHECKSUM, KEY, SEQUENCE].iter().filter(|&&flag| flags & flag != 0);
+    4 + 4 * optional.count()
+}
+
 #[cfg(test)]
 mod tests {
     use std::cell::RefCell;
@@ -103,7 +114,7 @@ mod tests {
     use millrace_core::testing::Rig;
     use proptest::prelude::*;
 
-    use crate::ip::test_packets::withstands;
+    use crate::test_packets::ip::withstands;
 
     proptest! {
         #[test]

@@ -77,7 +77,7 @@ mod tests {
     use millrace_core::testing::Rig;
     use proptest::prelude::*;
 
-    use crate::ip::test_packets::withstands;
+    use crate::test_packets::ip::withstands;
 
     proptest! {
         /// The aggregate annotation carries the identifier: a packet that is decapsulated and encapsulated again is the

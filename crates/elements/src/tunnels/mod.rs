@@ -2,7 +2,6 @@
 
 pub mod gre_decap;
 pub mod gre_encap;
-mod gre_header;
 pub mod gtp_decap;
 pub mod gtp_encap;
 pub mod vxlan_decap;

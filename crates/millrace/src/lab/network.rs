@@ -6,7 +6,7 @@ use millrace_core::Args;
 use millrace_core::args::{Ipv4Network, Scope, parse};
 use millrace_core::names::{NameTable, address_info};
 use millrace_core::net::Ipv4Prefix;
-use millrace_elements::devices::netmap;
+use millrace_elements::devices::interface::netmap;
 use millrace_lang::Graph;
 use millrace_lang::config::{keyword, shift_word, split_args, unquote};
 

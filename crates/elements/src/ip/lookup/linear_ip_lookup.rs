@@ -45,11 +45,11 @@
 
 use millrace_core::{Class, Element, Failed, Handlers, Setup, register};
 
-use super::linear::LinearWriter;
-use super::rib::Order;
-use super::routing::{
+use super::direct_ip_lookup::{
     LINEAR, Routing, RoutingElement, read_handlers, routes_packets, write_handlers,
 };
+use super::tables::linear::LinearWriter;
+use super::tables::rib::Order;
 
 /// The element; its manual is at the top of the file.
 pub struct LinearIpLookup(Routing<LinearWriter>);

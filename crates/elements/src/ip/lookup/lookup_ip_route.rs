@@ -37,9 +37,11 @@
 
 use millrace_core::{Class, Element, Failed, Handlers, Setup, register};
 
-use super::radix::RadixWriter;
-use super::rib::Order;
-use super::routing::{ROUTE_TABLE, Routing, RoutingElement, read_handlers, routes_packets};
+use super::direct_ip_lookup::{
+    ROUTE_TABLE, Routing, RoutingElement, read_handlers, routes_packets,
+};
+use super::tables::radix::RadixWriter;
+use super::tables::rib::Order;
 
 /// The element; its manual is at the top of the file.
 pub struct LookupIpRoute(Routing<RadixWriter>);

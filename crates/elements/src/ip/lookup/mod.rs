@@ -1,7 +1,7 @@
 //! Routing tables, and the elements that use them to route IPv4 packets.
 //!
 //! A [`RouteTable`] has two halves. The routes as configured are in a prefix tree that maps each network to the number
-//! of a hop (`rib.rs`). Packets are looked up in a [`Fib`], which is built from the routes and kept up to date by its
+//! of a hop (`tables/rib.rs`). Packets are looked up in a [`Fib`], which is built from the routes and kept up to date by its
 //! [`FibWriter`]:
 //!
 //! | structure | element | a lookup | a change |
@@ -24,7 +24,7 @@
 //! - DIR-24-8 tables, whose 32 MiB are too large to copy: each entry is stored separately, in an order in which each
 //!   address goes directly from its hop before the transaction to its hop after it (`Change::rank` explains why).
 //!   Readers may see two addresses change one after the other, as when two packets are routed one after the other.
-//! - Structures with a directory of slots (`slotted.rs`): each changed slot is stored separately, and leads readers to
+//! - Structures with a directory of slots (`tables/slotted.rs`): each changed slot is stored separately, and leads readers to
 //!   a part built beside the old one.
 //!
 //! Resources that a change leaves behind, such as the number of a hop without routes or a node that was replaced, may
@@ -37,46 +37,29 @@
 //! explains why DirectIPLookup uses DIR-24-8. Copying a DIR-24-8 table for each transaction would take milliseconds and
 //! need twice the memory. [`Poptrie`] is the best choice where the cache is small and there are many destinations.
 
-mod address;
-mod blocks;
-mod command;
-mod dir_24_8;
 pub mod direct_ip_lookup;
-mod entry;
-mod error;
-mod fib;
-mod hops;
-mod linear;
 pub mod linear_ip_lookup;
 pub mod lookup_ip_route;
-mod memory;
-mod poptrie;
-mod radix;
 pub mod radix_ip_lookup;
-mod range;
 pub mod range_ip_lookup;
-pub(crate) mod rib;
-mod route;
-pub(crate) mod routing;
-mod slotted;
+mod routes;
 pub mod sorted_ip_lookup;
 pub mod static_ip_lookup;
-mod sweep;
-mod table;
+pub(crate) mod tables;
 
 #[cfg(test)]
 mod tests;
 
-pub use address::Address;
-pub use command::{Command, Syntax, Verb};
-pub use dir_24_8::{Dir24x8, Dir24x8Writer};
-pub use error::Error;
-pub use fib::{Change, Fib, FibWriter, Part, Readers, Routes};
-pub use hops::HopId;
-pub use linear::{Linear, LinearWriter, Sorted, SortedWriter};
-pub use poptrie::{Poptrie, PoptrieWriter};
-pub use radix::{Radix, RadixWriter};
-pub use range::{Ranges, RangesWriter};
-pub use rib::Order;
-pub use route::{Hop, NotAPrefix, Prefix, Route};
-pub use table::{RouteTable, Snapshot};
+pub use routes::address::Address;
+pub use routes::command::{Command, Syntax, Verb};
+pub use routes::error::Error;
+pub use routes::route::{Hop, NotAPrefix, Prefix, Route};
+pub use tables::dir_24_8::{Dir24x8, Dir24x8Writer};
+pub use tables::fib::{Change, Fib, FibWriter, Part, Readers, Routes};
+pub use tables::hops::HopId;
+pub use tables::linear::{Linear, LinearWriter, Sorted, SortedWriter};
+pub use tables::poptrie::{Poptrie, PoptrieWriter};
+pub use tables::radix::{Radix, RadixWriter};
+pub use tables::range::{Ranges, RangesWriter};
+pub use tables::rib::Order;
+pub use tables::table::{RouteTable, Snapshot};

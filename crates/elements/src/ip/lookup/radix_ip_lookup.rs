@@ -46,12 +46,12 @@
 
 use millrace_core::{Class, Element, Failed, Handlers, Setup, register};
 
-use super::radix::RadixWriter;
-use super::rib::Order;
-use super::routing::{
+use super::direct_ip_lookup::{
     ROUTE_TABLE, Routing, RoutingElement, flush_handler, read_handlers, routes_packets,
     write_handlers,
 };
+use super::tables::radix::RadixWriter;
+use super::tables::rib::Order;
 
 /// The element; its manual is at the top of the file.
 pub struct RadixIpLookup(Routing<RadixWriter>);

@@ -47,12 +47,12 @@
 
 use millrace_core::{Class, Element, Failed, Handlers, Setup, register};
 
-use super::range::RangesWriter;
-use super::rib::Order;
-use super::routing::{
+use super::direct_ip_lookup::{
     Routing, RoutingElement, flush_handler, hashed_table_handler, read_handlers, routes_packets,
     write_handlers,
 };
+use super::tables::range::RangesWriter;
+use super::tables::rib::Order;
 
 /// The element; its manual is at the top of the file.
 pub struct RangeIpLookup(Routing<RangesWriter>);

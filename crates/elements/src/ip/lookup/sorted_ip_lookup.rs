@@ -44,12 +44,12 @@
 
 use millrace_core::{Class, Element, Failed, Handlers, Setup, register};
 
-use super::linear::SortedWriter;
-use super::rib::Order;
-use super::routing::{
+use super::direct_ip_lookup::{
     LINEAR, Routing, RoutingElement, read_handlers, routes_packets, sorted_table_handler,
     write_handlers,
 };
+use super::tables::linear::SortedWriter;
+use super::tables::rib::Order;
 
 /// The element; its manual is at the top of the file.
 pub struct SortedIpLookup(Routing<SortedWriter>);

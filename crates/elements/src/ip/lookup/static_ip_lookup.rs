@@ -37,9 +37,9 @@
 
 use millrace_core::{Class, Element, Failed, Handlers, Setup, register};
 
-use super::linear::LinearWriter;
-use super::rib::Order;
-use super::routing::{LINEAR, Routing, RoutingElement, read_handlers, routes_packets};
+use super::direct_ip_lookup::{LINEAR, Routing, RoutingElement, read_handlers, routes_packets};
+use super::tables::linear::LinearWriter;
+use super::tables::rib::Order;
 
 /// The element; its manual is at the top of the file.
 pub struct StaticIpLookup(Routing<LinearWriter>);

@@ -53,7 +53,7 @@ use millrace_core::{Class, Element, Failed, Handlers, Setup, register};
 
 use super::tree::TreeWriter;
 use crate::ip::lookup::Order;
-use crate::ip::lookup::routing::{
+use crate::ip::lookup::direct_ip_lookup::{
     Routing, RoutingElement, flush_handler, read_handlers, routes_packets, write_handlers,
 };
 

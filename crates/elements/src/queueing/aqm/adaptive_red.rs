@@ -46,8 +46,8 @@ use millrace_core::{
     Timestamp, register,
 };
 
-use super::early::Early;
 use super::random_early::Params;
+use super::red::Early;
 
 /// The element; its manual is at the top of the file.
 pub struct AdaptiveRed {

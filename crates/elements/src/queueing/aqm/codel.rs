@@ -37,6 +37,8 @@
 //! # See also
 //! RED, PI, Queue, SetTimestamp
 
+mod control_law;
+
 use std::sync::MutexGuard;
 
 use millrace_core::args::{Kind, Seconds};
@@ -46,9 +48,9 @@ use millrace_core::{
     Reason, Refused, Setup, Timestamp, register,
 };
 
-use super::control_law::{ControlLaw, Goal, Source};
 use super::watched::{Watched, reread, with_argument};
 use crate::queueing::interval::span;
+use control_law::{ControlLaw, Goal, Source};
 
 /// The element; its manual is at the top of the file.
 pub struct CoDel {
@@ -95,7 +97,7 @@ impl Element for CoDel {
         while batch.len() < most
             && let Some(packet) = law.pull(goal, now, &mut line)
         {
-            // The caller checks for room.
+            // There is room.
             let _ = batch.push(packet);
         }
         let Line { one, cx } = line;

@@ -2,8 +2,6 @@
 
 pub mod adaptive_red;
 pub mod codel;
-mod control_law;
-mod early;
 pub mod pi;
 mod random_early;
 pub mod red;

@@ -51,7 +51,7 @@ use millrace_core::{
 };
 
 use super::watched::{Dropper, Watched, reread, with_argument};
-use crate::measure::ewma::Ewma;
+use crate::measure::rate::ewma::Ewma;
 
 /// The element; its manual is at the top of the file.
 pub struct Pi {

@@ -42,13 +42,17 @@
 //! # See also
 //! AdaptiveRED, CoDel, PI, Queue
 
-use millrace_core::args::UFixed;
+use std::sync::MutexGuard;
+
+use millrace_core::args::{Kind, UFixed};
+use millrace_core::element::Call;
 use millrace_core::{
-    Args, Batch, Class, Context, Element, Failed, Handlers, Init, Refused, Setup, register,
+    Args, Batch, Class, Context, Element, Failed, HandlerError, Handlers, Init, Lock, Refused,
+    Setup, register,
 };
 
-use super::early::Early;
-use super::random_early::Params;
+use super::random_early::{Params, RandomEarly};
+use super::watched::{Dropper, Watched, reread, with_argument};
 
 /// The element; its manual is at the top of the file.
 pub struct Red(Early);
@@ -91,5 +95,123 @@ impl Element for Red {
 
     fn handlers(handlers: &mut Handlers<Self>) {
         Early::handlers(handlers, |red| &red.0, read);
+    }
+}
+
+/// Drops packets according to the average queue length.
+pub(super) struct Early {
+    watched: Watched,
+    state: Lock<RandomEarly>,
+}
+
+/// Reads the arguments of a class, except QUEUES.
+pub(super) type Read = fn(&mut Args<'_>) -> Params;
+
+impl Early {
+    pub(super) fn configure(setup: &mut Setup<'_>, read: Read) -> Result<Self, Failed> {
+        let (params, watched) = read_all(&mut setup.args, read);
+        if setup.args.has_errors() {
+            return Err(Failed);
+        }
+        Ok(Self { watched, state: Lock::new(RandomEarly::new(params)) })
+    }
+
+    pub(super) fn initialize(&self, init: &Init<'_>) -> Result<(), Refused> {
+        self.watched.initialize(init, "no nearby Queues")
+    }
+
+    pub(super) fn push(&self, cx: &mut Context, batch: &mut Batch) {
+        self.push_on(cx, batch);
+    }
+
+    pub(super) fn pull(&self, cx: &mut Context, max: usize, batch: &mut Batch) {
+        self.pull_rest(cx, max, batch);
+    }
+
+    /// Takes over the average of the old element.
+    pub(super) fn take_state(&self, old: &Self) {
+        let average = old.state().average;
+        self.state().average = average;
+    }
+
+    /// Adapts the probability to the current queue length.
+    pub(super) fn adapt(&self) {
+        let size = self.watched.size() as u64;
+        self.state().adapt(size);
+    }
+
+    /// The handlers `drops min_thresh max_thresh max_p avg_queue_size stats queues config`.
+    pub(super) fn handlers<E: Element>(
+        handlers: &mut Handlers<E>,
+        of: fn(&E) -> &Self,
+        read: Read,
+    ) {
+        handlers.read("drops", move |e, _| of(e).state().drops);
+        handlers.read("min_thresh", move |e, _| of(e).state().params.min_thresh);
+        handlers.read("max_thresh", move |e, _| of(e).state().params.max_thresh);
+        handlers.read("max_p", move |e, _| UFixed::<16>(of(e).state().params.max_p).to_string());
+        for (at, name) in ["min_thresh", "max_thresh", "max_p"].into_iter().enumerate() {
+            handlers.write(name, move |e, call| {
+                let config = with_argument(&of(e).config(call), at, &call.text());
+                of(e).reconfigure(call, &config, read)
+            });
+        }
+        handlers.read("avg_queue_size", move |e, _| of(e).state().average.text());
+        handlers.read("stats", move |e, _| {
+            let size = of(e).watched.size();
+            let state = of(e).state();
+            format!(
+                "{size} current queue\n{} avg queue\n{} drops\n",
+                state.average.text(),
+                state.drops
+            )
+        });
+        handlers.read("queues", move |e, call| of(e).watched.names(call.router(), "\n"));
+        handlers.read("config", move |e, call| of(e).config(call));
+        handlers.write("config", move |e, call| of(e).reconfigure(call, &call.text(), read));
+    }
+
+    /// The current settings, as arguments of RED.
+    fn config(&self, call: &Call<'_>) -> String {
+        let queues = self.watched.config(call.router());
+        let Params { min_thresh, max_thresh, max_p, gentle, stability } = self.state().params;
+        let gentle = if gentle { "" } else { ", GENTLE false" };
+        let max_p = UFixed::<16>(max_p);
+        format!("{min_thresh}, {max_thresh}, {max_p}, {queues}, STABILITY {stability}{gentle}")
+    }
+
+    /// Applies new arguments, except the queues.
+    fn reconfigure(&self, call: &Call<'_>, config: &str, read: Read) -> Result<(), HandlerError> {
+        reread(call, config, |args| {
+            let (params, _) = read_all(args, read);
+            if !args.has_errors() {
+                self.state().params = params;
+            }
+        })
+    }
+
+    fn state(&self) -> MutexGuard<'_, RandomEarly> {
+        self.state.lock()
+    }
+}
+
+/// Reads all arguments of a class; errors are recorded in `args`.
+fn read_all(args: &mut Args<'_>, read: Read) -> (Params, Watched) {
+    let params = read(args);
+    let watched = Watched::configure(args, Kind::Keyword);
+    if args.complete().is_ok() {
+        params.check(args);
+    }
+    (params, watched)
+}
+
+impl Dropper for Early {
+    fn watched(&self) -> &Watched {
+        &self.watched
+    }
+
+    fn goes(&self, cx: &mut Context, size: usize) -> bool {
+        let now = cx.now();
+        self.state().goes(size as u64, now, || cx.random().u32(0..0x10000))
     }
 }

@@ -33,7 +33,7 @@
 
 use millrace_core::{Batch, Class, Context, Element, Failed, Handlers, Setup, register};
 
-use super::metering::Metering;
+use super::meter::Metering;
 
 /// The element; its manual is at the top of the file.
 pub struct BandwidthMeter(Metering);

@@ -2,4 +2,3 @@
 
 pub mod bandwidth_meter;
 pub mod meter;
-mod metering;

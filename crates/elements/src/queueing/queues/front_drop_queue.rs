@@ -36,7 +36,7 @@
 
 use millrace_core::{Batch, Class, Context, register};
 
-use super::kept::{Discipline, Kept};
+use super::queue::{Discipline, Kept};
 use super::store::{End, Store};
 
 /// The class's discipline; its manual is at the top of the file.

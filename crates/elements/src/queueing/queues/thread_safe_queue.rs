@@ -37,7 +37,7 @@
 
 use millrace_core::{Class, register};
 
-use super::kept::{Discipline, Kept};
+use super::queue::{Discipline, Kept};
 
 /// The class's discipline; its manual is at the top of the file.
 pub struct AmongThreads;

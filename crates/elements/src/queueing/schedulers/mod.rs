@@ -1,8 +1,7 @@
 //! Schedulers: elements that choose which of several inputs to pull from.
 
 pub mod drr_sched;
-mod heap;
-mod lane;
+mod inputs;
 pub mod prio_sched;
 pub mod round_robin_multi_sched;
 pub mod round_robin_sched;
@@ -12,4 +11,3 @@ pub mod stride_sched;
 #[cfg(test)]
 mod tests;
 pub mod time_sorted_sched;
-mod turns;

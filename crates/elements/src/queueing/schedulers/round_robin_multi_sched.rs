@@ -32,7 +32,7 @@
 
 use millrace_core::{Args, Class, register};
 
-use super::turns::{InTurn, Order, asked};
+use super::round_robin_sched::{InTurn, Order, asked};
 
 /// The class's order; its manual is at the top of the file.
 pub struct RoundRobinMulti;

@@ -31,7 +31,7 @@
 
 use millrace_core::{Class, register};
 
-use super::turns::{InTurn, Order};
+use super::round_robin_sched::{InTurn, Order};
 
 /// The class's order; its manual is at the top of the file.
 pub struct SimpleRoundRobin;

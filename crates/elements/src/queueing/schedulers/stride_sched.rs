@@ -38,7 +38,7 @@ use millrace_core::{
     Batch, Class, Context, Element, Failed, HandlerError, Handlers, Lock, Setup, register,
 };
 
-use super::lane::Lane;
+use super::inputs::lane::Lane;
 
 /// The element; its manual is at the top of the file.
 pub struct StrideSched(Lock<Inputs>);

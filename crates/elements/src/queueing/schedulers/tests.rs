@@ -6,7 +6,7 @@ use millrace_core::testing::Rig;
 use millrace_core::{Packet, Timestamp};
 use proptest::prelude::*;
 
-use super::heap;
+use super::inputs::heap;
 
 /// A packet: its number, length and time.
 #[derive(Clone, Copy, Debug, PartialEq)]

@@ -43,8 +43,8 @@ use millrace_core::{
     Timestamp, register,
 };
 
-use super::heap;
-use super::lane::Lane;
+use super::inputs::heap;
+use super::inputs::lane::Lane;
 
 /// The element; its manual is at the top of the file.
 pub struct TimeSortedSched {

@@ -33,8 +33,8 @@
 
 use millrace_core::{Batch, Class, Context, Element, Failed, Handlers, Setup, register};
 
-use super::pace::Unit;
-use super::splitting::Splitting;
+use super::rate::pace::Unit;
+use super::rated_splitter::Splitting;
 
 /// The element; its manual is at the top of the file.
 pub struct BandwidthRatedSplitter(Splitting);

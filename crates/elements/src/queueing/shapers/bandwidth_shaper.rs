@@ -31,8 +31,8 @@
 
 use millrace_core::{Batch, Class, Context, Element, Failed, Handlers, Setup, register};
 
-use super::pace::Unit;
-use super::shaping::Shaping;
+use super::rate::pace::Unit;
+use super::shaper::Shaping;
 
 /// The element; its manual is at the top of the file.
 pub struct BandwidthShaper(Shaping);

@@ -3,10 +3,6 @@
 pub mod bandwidth_rated_splitter;
 pub mod bandwidth_shaper;
 pub mod delay_shaper;
-mod gap_rate;
-pub(crate) mod pace;
+pub(crate) mod rate;
 pub mod rated_splitter;
 pub mod shaper;
-mod shaping;
-mod splitting;
-pub(crate) mod token_bucket;

@@ -36,8 +36,8 @@
 
 use millrace_core::{Class, Context, Element, Failed, Handlers, Init, Refused, Setup, register};
 
-use super::super::shapers::pace::Unit;
-use super::rated::Rated;
+use super::rated_unqueue::Rated;
+use crate::queueing::shapers::rate::pace::Unit;
 
 /// The element; its manual is at the top of the file.
 pub struct BandwidthRatedUnqueue(Rated);

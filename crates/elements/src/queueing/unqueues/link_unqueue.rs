@@ -46,7 +46,7 @@ use millrace_core::{
 };
 
 use crate::queueing::interval::{interval_text, span};
-use crate::queueing::queues::storage::Storage;
+use crate::queueing::storage::Storage;
 use crate::task_handlers::task_handlers;
 
 /// The element; its manual is at the top of the file.
@@ -115,7 +115,7 @@ impl Element for LinkUnqueue {
             && let Some(packet) = link.packets.pop_front()
         {
             worked = true;
-            // The caller checks for room.
+            // There is room.
             drop(out.push(packet));
         }
         let thrown_out = std::mem::take(&mut link.thrown_out);

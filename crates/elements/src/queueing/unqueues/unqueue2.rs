@@ -39,7 +39,7 @@ use millrace_core::{
     Batch, Class, Context, Element, Failed, Handlers, Init, Refused, Setup, Task, register,
 };
 
-use crate::queueing::queues::storage::{Sources, Storages};
+use crate::queueing::storage::{Sources, Storages};
 use crate::task_handlers::task_handlers;
 
 /// The element; its manual is at the top of the file.

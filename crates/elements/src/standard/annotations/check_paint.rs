@@ -33,7 +33,7 @@ use millrace_core::{
     Class, Element, Failed, Handlers, Moment, PerPacket, Reason, Setup, View, Way, register,
 };
 
-use super::color::Color;
+use super::paint::Color;
 
 /// The element; its manual is at the top of the file.
 pub struct CheckPaint {

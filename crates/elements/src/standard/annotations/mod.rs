@@ -9,7 +9,6 @@ pub(super) const PAINT: Annotation<1> = Annotation(16);
 pub(super) const PAINT2: Annotation<2> = Annotation(16);
 
 pub mod check_paint;
-mod color;
 pub mod paint;
 pub mod paint2;
 pub mod paint_switch;

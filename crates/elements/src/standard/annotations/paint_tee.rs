@@ -36,7 +36,7 @@ use millrace_core::{
     register,
 };
 
-use super::color::Color;
+use super::paint::Color;
 
 /// The element; its manual is at the top of the file.
 pub struct PaintTee {

@@ -33,7 +33,7 @@ use millrace_core::{
     Class, Context, Element, Failed, Moment, Packet, PerPacket, Reason, Setup, View, Way, register,
 };
 
-use super::crc::crc32;
+use super::set_crc32::crc32;
 
 /// The element; its manual is at the top of the file.
 pub struct CheckCrc32;

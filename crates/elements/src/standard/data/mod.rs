@@ -4,7 +4,6 @@ pub mod align;
 pub mod check_crc32;
 pub mod check_length;
 pub mod clipboard;
-mod crc;
 pub mod ensure_headroom;
 pub mod move_data;
 pub mod pad;

@@ -31,7 +31,7 @@
 
 use millrace_core::{Batch, Class, Context, Element, Failed, Handlers, Reason, Setup, register};
 
-use super::selection::Selection;
+use super::pull_switch::Selection;
 
 /// The element; its manual is at the top of the file.
 pub struct InputSwitch {

@@ -16,7 +16,6 @@ pub mod pull_switch;
 pub mod random_sample;
 pub mod random_switch;
 pub mod round_robin_switch;
-pub(super) mod selection;
 pub mod simple_pull_switch;
 pub mod static_pull_switch;
 pub mod static_switch;

@@ -33,7 +33,7 @@
 
 use millrace_core::{Batch, Class, Context, Element, Failed, Handlers, Setup, register};
 
-use super::selection::Selection;
+use super::pull_switch::Selection;
 use crate::standard::click_word;
 
 /// The element; its manual is at the top of the file.

@@ -33,7 +33,7 @@ use millrace_core::{
     Batch, Class, Context, Element, Failed, Init, Notifier, Refused, Setup, register,
 };
 
-use super::selection::{PullSelection, Selection};
+use super::pull_switch::{PullSelection, Selection};
 
 /// The element; its manual is at the top of the file.
 pub struct StaticPullSwitch {

@@ -1,0 +1,12 @@
+//! Network interfaces: their arguments, and receiving and transmitting.
+
+pub(crate) mod backend;
+pub(crate) mod dpdk;
+pub(crate) mod force_ip;
+pub(crate) mod method;
+pub mod netmap;
+pub(crate) mod receive;
+pub(crate) mod tap_port;
+pub(crate) mod threading;
+pub(crate) mod transmit;
+pub(crate) mod xdp;

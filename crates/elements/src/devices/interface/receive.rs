@@ -1,0 +1,397 @@
+//! Receives from a device: the part that FromDevice and similar elements share. It handles any
+//! number of queues on any number of threads, with their counters and handlers.
+
+use std::io;
+use std::sync::atomic::{AtomicBool, AtomicU64, Ordering::Relaxed};
+use std::sync::{Arc, OnceLock};
+
+use millrace_core::element::{Receiver, Receiving, share};
+use millrace_core::{
+    Batch, BiasedMutex, Context, Count, Element, Handlers, Init, Lock, PerThread, Refused, Router,
+    Setup, Task, Timestamp,
+};
+use millrace_io::{Meter, Opened, QueueCounts, Queues, RxOptions, RxQueue, trouble};
+
+use super::backend::Source;
+
+/// An element that receives from a device.
+pub(crate) trait Receives: Element {
+    /// Its receiving part.
+    fn reception(&self) -> &Reception;
+}
+
+/// What to receive, and how.
+pub(crate) struct Wanted {
+    pub(crate) options: RxOptions,
+    /// Maximum number of packets received from a queue at a time.
+    pub(crate) burst: usize,
+    pub(crate) active: bool,
+    /// Whether failing to open the device only causes a warning.
+    pub(crate) optional: bool,
+    /// The element's settings for queues and threads; `configure` fills in the device and its
+    /// properties.
+    pub(crate) receiving: Receiving,
+}
+
+/// The receiving part of an element.
+pub(crate) struct Reception {
+    device: String,
+    options: RxOptions,
+    burst: usize,
+    /// Whether threads share queues if there are fewer queues than threads.
+    sharing: bool,
+    active: AtomicBool,
+    optional: bool,
+    receiver: Receiver,
+    /// Set when the device is opened.
+    lines: OnceLock<Lines>,
+    received: PerThread<Count>,
+    /// What `received` was at the last reset.
+    received_before: AtomicU64,
+}
+
+/// An opened device.
+struct Lines {
+    queues: Vec<Line>,
+    /// The index of the element's first task.
+    first_task: usize,
+    /// For each of the element's tasks, the queues that it receives from.
+    shares: Vec<Vec<usize>>,
+    /// Whether packets arrive with their annotations.
+    annotated: bool,
+}
+
+/// A queue, behind a lock because threads may share it. If only one thread uses it, the lock costs
+/// nothing.
+#[repr(align(128))]
+struct Line {
+    /// None after the run ends.
+    queue: BiasedMutex<Option<Box<dyn RxQueue>>>,
+    /// The queue's counters, if they can be read without the queue.
+    meter: Option<Arc<Meter>>,
+    /// The counters of a queue without a meter, as last read.
+    counts: Lock<QueueCounts>,
+    /// Whether the last attempt to receive failed, so that a failure is reported only once.
+    failing: AtomicBool,
+}
+
+impl Reception {
+    /// Requests threads. Call this when all arguments have been read.
+    pub(crate) fn configure(setup: &mut Setup<'_>, device: String, wanted: Wanted) -> Self {
+        let facts = Source::of(setup.service()).facts(&device, &wanted.options.method);
+        let sharing = wanted.receiving.max_threads.is_some();
+        let receiver = setup.receiver(Receiving {
+            device: device.clone(),
+            has_queues: facts.rx_queues,
+            numa_node: facts.numa_node,
+            ..wanted.receiving
+        });
+        Self {
+            device,
+            options: wanted.options,
+            burst: wanted.burst,
+            sharing,
+            active: wanted.active.into(),
+            optional: wanted.optional,
+            receiver,
+            lines: OnceLock::new(),
+            received: PerThread::default(),
+            received_before: 0.into(),
+        }
+    }
+
+    /// Opens the device and starts to receive.
+    pub(crate) fn initialize(&self, init: &Init<'_>) -> Result<(), Refused> {
+        match self.open(init) {
+            Err(refused) if self.optional => {
+                init.router().chatter(&format!("{}: {refused}; it receives nothing", init.name()));
+                Ok(())
+            }
+            outcome => outcome,
+        }
+    }
+
+    fn open(&self, init: &Init<'_>) -> Result<(), Refused> {
+        let planned = self.receiver.queues();
+        let queues = Queues { first: planned.start, count: planned.len() };
+        let options = RxOptions { queues, ..self.options.clone() };
+        let opened = Source::of(init.service()).open_rx(&self.device, &options);
+        self.start(init, opened.map_err(|error| Refused(error.to_string()))?)
+    }
+
+    /// The number of queues in the plan.
+    pub(crate) fn wanted_queues(&self) -> usize {
+        self.receiver.queues().len()
+    }
+
+    /// The tasks that receive.
+    pub(crate) fn tasks(&self) -> &[Task] {
+        self.receiver.tasks()
+    }
+
+    /// Packets received since the counter was last reset.
+    pub(crate) fn received(&self) -> u64 {
+        self.received.total().wrapping_sub(self.received_before.load(Relaxed))
+    }
+
+    /// Starts to receive from a device that has been opened.
+    pub(crate) fn start(
+        &self,
+        init: &Init<'_>,
+        opened: Opened<dyn RxQueue>,
+    ) -> Result<(), Refused> {
+        let Opened { queues, capabilities, .. } = opened;
+        if queues.is_empty() {
+            return Err(Refused(format!("{}: no queue", self.device)));
+        }
+        let tasks = self.receiver.tasks();
+        // Threads that share a queue reorder its packets, so they do this only on request.
+        let most = if self.sharing { tasks.len() } else { tasks.len().min(queues.len()) };
+        let share_of = |slot| match slot < most {
+            true => share(queues.len(), most, slot).collect(),
+            false => Vec::new(),
+        };
+        let shares: Vec<Vec<usize>> = (0..tasks.len()).map(share_of).collect();
+        if most < tasks.len() {
+            init.router().chatter(&format!(
+                "{}: {} has {} of the {} receive queues that are wanted: the other threads receive \
+                 nothing from it",
+                init.name(),
+                self.device,
+                queues.len(),
+                tasks.len()
+            ));
+        }
+        for (task, share) in tasks.iter().zip(&shares) {
+            let ready: Option<Vec<_>> =
+                share.iter().filter_map(|&at| queues.get(at)).map(|q| q.readiness()).collect();
+            // A queue that cannot signal readiness must be polled, and then the others are polled
+            // too.
+            task.wait_readable(ready.unwrap_or_default());
+        }
+        let queues = queues.into_iter().map(Line::new).collect();
+        // An element is initialised once.
+        let first_task = tasks.first().map_or(0, Task::index);
+        let annotated = capabilities.annotated;
+        let _ = self.lines.set(Lines { queues, first_task, shares, annotated });
+        if self.is_active() {
+            tasks.iter().for_each(Task::schedule);
+        }
+        Ok(())
+    }
+
+    /// Receives once from each queue of the running task, and passes the packets to `pass_on`.
+    /// Returns whether any packets arrived.
+    pub(crate) fn run(
+        &self,
+        cx: &mut Context,
+        mut pass_on: impl FnMut(&mut Context, &mut Batch),
+    ) -> bool {
+        let Some(lines) = self.lines.get() else { return false };
+        let Some(share) = lines.shares.get(cx.index().wrapping_sub(lines.first_task)) else {
+            return false;
+        };
+        if !self.is_active() {
+            self.rest(cx);
+            return false;
+        }
+        let mut worked = false;
+        let mut finished = true;
+        let mut batch = cx.take_batch();
+        for &at in share {
+            let Some(line) = lines.queues.get(at) else { continue };
+            finished &= line.receive(cx, self, &mut batch);
+            let n = batch.len();
+            if n == 0 {
+                continue;
+            }
+            worked = true;
+            cx.created(n);
+            self.received.mine(cx).add(n as u64);
+            if !lines.annotated {
+                self.annotate(cx, &mut batch);
+            }
+            pass_on(cx, &mut batch);
+        }
+        cx.give_batch(batch);
+        if finished {
+            self.rest(cx);
+        }
+        worked
+    }
+
+    /// Takes the running task off the schedule.
+    #[cold]
+    fn rest(&self, cx: &Context) {
+        if let Some(task) = self.receiver.tasks().get(self.receiver.slot(cx.index())) {
+            task.rest();
+        }
+    }
+
+    /// Releases the queues. Their counts are kept for the handlers.
+    pub(crate) fn cleanup(&self) {
+        for line in self.lines.get().iter().flat_map(|lines| &lines.queues) {
+            line.close();
+        }
+    }
+
+    fn is_active(&self) -> bool {
+        self.active.load(Relaxed)
+    }
+
+    fn annotate(&self, cx: &Context, batch: &mut Batch) {
+        let now = cx.now();
+        let wanted = self.options.timestamp;
+        batch.for_each(|packet| {
+            packet.set_mac_header(0);
+            if !wanted {
+                packet.set_timestamp(Timestamp::ZERO);
+            } else if packet.timestamp().is_zero() {
+                packet.set_timestamp(now);
+            }
+        });
+    }
+
+    /// The number of open queues.
+    pub(crate) fn open_queues(&self) -> usize {
+        self.lines.get().map_or(0, |lines| lines.queues.len())
+    }
+
+    /// The threads that receive, for handlers.
+    pub(crate) fn home_threads(&self) -> String {
+        let homes = self.tasks().iter().map(|task| task.home().to_string());
+        homes.collect::<Vec<_>>().join(" ")
+    }
+
+    /// The sum of all queues' counters.
+    pub(crate) fn counts(&self) -> QueueCounts {
+        let lines = self.lines.get().into_iter().flat_map(|lines| &lines.queues);
+        lines.fold(QueueCounts::default(), |sum, line| sum + line.counts())
+    }
+}
+
+impl Line {
+    fn new(queue: Box<dyn RxQueue>) -> Self {
+        Self {
+            meter: queue.meter(),
+            queue: BiasedMutex::new(Some(queue)),
+            counts: Lock::default(),
+            failing: AtomicBool::new(false),
+        }
+    }
+
+    /// Receives into `batch` unless another thread is receiving from the queue. Returns whether no
+    /// packet will ever arrive again.
+    fn receive(&self, cx: &Context, reception: &Reception, batch: &mut Batch) -> bool {
+        let received = self.queue.try_with(cx, |queue| match queue {
+            Some(queue) => match queue.receive(batch, reception.burst) {
+                Ok(0) if queue.is_finished() => Received::Finished,
+                Ok(0) => Received::Nothing,
+                Ok(_) => Received::Packets,
+                Err(error) => Received::Failed(error),
+            },
+            None => Received::Finished,
+        });
+        match received {
+            Some(Received::Packets) => {
+                if self.failing.load(Relaxed) {
+                    self.tell_recovery(cx, reception);
+                }
+                false
+            }
+            Some(Received::Nothing) | None => false,
+            Some(Received::Finished) => true,
+            Some(Received::Failed(error)) => {
+                self.tell_failure(cx, reception, &error);
+                false
+            }
+        }
+    }
+
+    #[cold]
+    fn tell_recovery(&self, cx: &Context, reception: &Reception) {
+        self.failing.store(false, Relaxed);
+        say(cx, &format!("{} receives again", reception.device));
+    }
+
+    /// The interface may be down for a while.
+    #[cold]
+    fn tell_failure(&self, cx: &Context, reception: &Reception, error: &io::Error) {
+        if !self.failing.swap(true, Relaxed) {
+            match trouble(error) {
+                // A TAP interface without a name yet goes by the name of its element.
+                words if reception.device == name_of(cx) => say(cx, &words),
+                words => say(cx, &format!("{}: {words}", reception.device)),
+            }
+        }
+    }
+
+    fn counts(&self) -> QueueCounts {
+        if let Some(meter) = &self.meter {
+            return meter.counts();
+        }
+        let queue = self.queue.visit();
+        let mut counts = self.counts.lock();
+        if let Some(queue) = queue.as_ref() {
+            *counts = queue.counts();
+        }
+        *counts
+    }
+
+    /// Releases the queue and keeps its counts.
+    fn close(&self) {
+        if self.meter.is_none() {
+            self.counts();
+        }
+        *self.queue.visit() = None;
+    }
+}
+
+/// The outcome of an attempt to receive.
+enum Received {
+    Packets,
+    Nothing,
+    Finished,
+    Failed(io::Error),
+}
+
+fn name_of(cx: &Context) -> &str {
+    cx.router().name_of(cx.element())
+}
+
+fn say(cx: &Context, message: &str) {
+    cx.router().chatter(&format!("{}: {message}", name_of(cx)));
+}
+
+/// Registers the handlers that all such elements have.
+pub(crate) fn handlers<E: Receives>(handlers: &mut Handlers<E>) {
+    handlers.read("count", |e, _| e.reception().received());
+    handlers.write("reset_counts", |e, _| {
+        let reception = e.reception();
+        reception.received_before.store(reception.received.total(), Relaxed);
+        Ok(())
+    });
+    handlers.read("kernel_drops", |e, _| e.reception().counts().lost);
+    handlers.read("segmented", |e, _| e.reception().counts().segmented);
+    handlers.read("queues", |e, _| e.reception().lines.get().map_or(0, |lines| lines.queues.len()));
+    handlers.read("active", |e, _| e.reception().is_active());
+    handlers.write("active", |e, call| {
+        e.reception().active.store(call.parse()?, Relaxed);
+        e.reception().receiver.tasks().iter().for_each(Task::schedule);
+        Ok(())
+    });
+    handlers
+        .read("scheduled", |e, _| e.reception().receiver.tasks().iter().any(Task::is_scheduled));
+    handlers.write("scheduled", |e, call| {
+        let change = if call.parse()? { Task::schedule } else { Task::unschedule };
+        e.reception().receiver.tasks().iter().for_each(change);
+        Ok(())
+    });
+    handlers.read("home_thread", |e, _| e.reception().home_threads());
+}
+
+/// The cleanup that all such elements share.
+pub(crate) fn cleanup<E: Receives>(element: &E, _router: &Router) -> Result<(), Refused> {
+    element.reception().cleanup();
+    Ok(())
+}

@@ -1,0 +1,179 @@
+//! The arguments of Socket.
+
+use std::net::{Ipv4Addr, SocketAddrV4};
+
+use millrace_core::args::{ElementRef, Kind, TcpPort, UdpPort};
+use millrace_core::{Args, Batch, Failed, Init, Refused, Router, Setup};
+use millrace_io::socket::{Address, Options, UnixAddress};
+
+/// The transport of a socket.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Transport {
+    Tcp,
+    Udp,
+    Unix,
+    UnixDatagram,
+}
+
+impl Transport {
+    /// Whether it transports a stream of bytes instead of packets.
+    pub(crate) fn is_stream(self) -> bool {
+        matches!(self, Self::Tcp | Self::Unix)
+    }
+
+    fn parse(text: &str) -> Option<Self> {
+        Some(match text.to_ascii_uppercase().as_str() {
+            "TCP" => Self::Tcp,
+            "UDP" => Self::Udp,
+            "UNIX" => Self::Unix,
+            "UNIX_DGRAM" => Self::UnixDatagram,
+            _ => return None,
+        })
+    }
+}
+
+/// The addresses and settings of a socket.
+pub(crate) struct Endpoint {
+    pub(crate) transport: Transport,
+    /// The peer of a client; a server's own address.
+    pub(crate) remote: Address,
+    /// A client's own address.
+    pub(crate) local: Option<Address>,
+    pub(crate) is_client: bool,
+    pub(crate) options: Options,
+    pub(crate) snap_length: usize,
+    pub(crate) headroom: usize,
+    pub(crate) burst: usize,
+    pub(crate) timestamp: bool,
+    pub(crate) verbose: bool,
+    allow: Option<ElementRef>,
+    deny: Option<ElementRef>,
+}
+
+impl Endpoint {
+    pub(crate) fn configure(setup: &mut Setup<'_>) -> Result<Self, Failed> {
+        let has_output = setup.outputs() > 0;
+        let args = &mut setup.args;
+        let name: String = args.mandatory("TYPE");
+        let Some(transport) = Transport::parse(&name) else {
+            args.error("TYPE", "the type must be TCP, UDP, UNIX or UNIX_DGRAM");
+            return Err(Failed);
+        };
+        let (remote, local) = match transport {
+            Transport::Tcp | Transport::Udp => inet(args, transport),
+            Transport::Unix | Transport::UnixDatagram => unix(args),
+        };
+        let client = args.optional_keyword("CLIENT");
+        let Common { options, snap_length, headroom, burst, timestamp } = Common::read(args);
+        let no_delay = args.keyword("NODELAY", true);
+        let allow = args.optional_keyword("ALLOW");
+        let deny = args.optional_keyword("DENY");
+        let verbose = args.keyword("VERBOSE", false);
+        let _proper: bool = args.keyword("PROPER", false);
+        args.complete()?;
+        let is_client = client.unwrap_or(!has_output || local.is_some());
+        Ok(Self {
+            transport,
+            remote: remote.ok_or(Failed)?,
+            local: local.filter(|_| is_client),
+            is_client,
+            options: Options { no_delay, ..options },
+            snap_length,
+            headroom,
+            burst,
+            timestamp,
+            verbose,
+            allow,
+            deny,
+        })
+    }
+
+    /// Checks that ALLOW and DENY name elements with routes.
+    pub(crate) fn check_tables(&self, init: &Init<'_>) -> Result<(), Refused> {
+        for ElementRef(id) in [self.allow, self.deny].into_iter().flatten() {
+            if init.router().read_of(id, "lookup", b"0.0.0.0").is_err() {
+                let name = init.router().name_of(id);
+                return Err(Refused(format!("‘{name}’ is not an element with IP routes")));
+            }
+        }
+        Ok(())
+    }
+
+    /// Whether a server accepts traffic from an address.
+    pub(crate) fn allows(&self, router: &Router, from: Ipv4Addr) -> bool {
+        let has_route = |table: Option<ElementRef>| {
+            let answer = router.read_of(table?.0, "lookup", from.to_string().as_bytes()).ok()?;
+            (answer != b"-1").then_some(())
+        };
+        has_route(self.allow).is_some() || has_route(self.deny).is_none()
+    }
+}
+
+/// The arguments that all socket elements share.
+pub(crate) struct Common {
+    pub(crate) options: Options,
+    pub(crate) snap_length: usize,
+    pub(crate) headroom: usize,
+    pub(crate) burst: usize,
+    pub(crate) timestamp: bool,
+}
+
+impl Common {
+    /// Reads SNAPLEN, HEADROOM, BURST, TIMESTAMP, SNDBUF and RCVBUF.
+    pub(crate) fn read(args: &mut Args<'_>) -> Self {
+        let buffer = |args: &mut Args<'_>, name: &str| {
+            let bytes = args.in_range(name, Kind::Keyword, 0..=i32::MAX as u32);
+            bytes.map(|bytes| bytes as usize)
+        };
+        let snap_length = args.in_range("SNAPLEN", Kind::Keyword, 1..=65_535u32);
+        let headroom = args.in_range("HEADROOM", Kind::Keyword, 0..=8190u32);
+        let burst = args.in_range("BURST", Kind::Keyword, 1..=Batch::CAPACITY as u32);
+        Self {
+            options: Options {
+                send_buffer: buffer(args, "SNDBUF"),
+                receive_buffer: buffer(args, "RCVBUF"),
+                ..Options::default()
+            },
+            snap_length: snap_length.unwrap_or(2048) as usize,
+            headroom: headroom.unwrap_or(128) as usize,
+            burst: burst.unwrap_or(32) as usize,
+            timestamp: args.keyword("TIMESTAMP", true),
+        }
+    }
+}
+
+/// Reads two addresses with their ports.
+fn inet(args: &mut Args<'_>, transport: Transport) -> (Option<Address>, Option<Address>) {
+    let port = |args: &mut Args<'_>, name: &str, kind: Kind| match transport {
+        Transport::Tcp => args.read(name, kind).map(|TcpPort(port)| port),
+        _ => args.read(name, kind).map(|UdpPort(port)| port),
+    };
+    let ip: Ipv4Addr = args.mandatory("IP");
+    let number = port(args, "PORT", Kind::Mandatory);
+    let own: Option<Ipv4Addr> = args.optional("LOCALIP");
+    let own_port = port(args, "LOCALPORT", Kind::Positional);
+    let address = |ip, port| Address::Inet(SocketAddrV4::new(ip, port));
+    let is_given = own.is_some() || own_port.is_some();
+    let own = address(own.unwrap_or(Ipv4Addr::UNSPECIFIED), own_port.unwrap_or(0));
+    (number.map(|port| address(ip, port)), is_given.then_some(own))
+}
+
+/// Reads two file names.
+fn unix(args: &mut Args<'_>) -> (Option<Address>, Option<Address>) {
+    let name: String = args.mandatory("FILENAME");
+    let own: Option<String> = args.optional("LOCALFILENAME");
+    let mut address = |place: &str, name: &str| match UnixAddress::new(name) {
+        Ok(_) if name.is_empty() => {
+            args.error(place, format!("{place} must not be empty"));
+            None
+        }
+        Ok(address) => Some(Address::Unix(address)),
+        Err(error) => {
+            args.error(place, format!("{place}: {error}"));
+            None
+        }
+    };
+    let remote = address("FILENAME", &name);
+    let local = own.filter(|own| !own.is_empty()).and_then(|own| address("LOCALFILENAME", &own));
+    (remote, local)
+}

@@ -1,0 +1,184 @@
+//! What a rewriter does with a flow that has no mapping: one argument for each input.
+
+use std::collections::HashMap;
+use std::sync::{Arc, Weak};
+
+use fastrand::Rng;
+use millrace_core::args::{ArgText, Scope};
+use millrace_core::{Arg, Lock};
+
+use super::Rewriter;
+use super::pattern::Pattern;
+use crate::flows::key::FlowId;
+
+/// What an input does with an unknown flow.
+#[derive(Clone)]
+pub(crate) enum Input {
+    Drop,
+    /// The packet leaves unchanged.
+    Pass(u16),
+    /// Makes a mapping that changes nothing.
+    Keep(Outputs),
+    Pattern(Arc<Pattern>, Outputs),
+    Mapper(Arc<dyn Mapper>),
+}
+
+/// The output of the flow, and the output of its replies.
+pub(crate) type Outputs = [u16; 2];
+
+/// Chooses how new flows are rewritten (RoundRobinIPMapper, SourceIPHashMapper).
+pub(crate) trait Mapper: Send + Sync {
+    /// The flow that a flow becomes, and its outputs; `None` if it is dropped.
+    fn rewrite(&self, flow: FlowId, request: &mut Request<'_>) -> Option<(FlowId, Outputs)>;
+
+    /// The outputs that it may choose, for each pattern.
+    fn outputs(&self) -> Vec<Outputs>;
+}
+
+/// The input of a choice.
+pub(crate) struct Request<'r> {
+    /// Whether a flow of replies already belongs to another mapping.
+    pub(crate) taken: &'r dyn Fn(FlowId) -> bool,
+    pub(crate) random: &'r mut Rng,
+}
+
+impl Request<'_> {
+    pub(crate) fn by(&mut self, pattern: &Pattern, flow: FlowId) -> Option<FlowId> {
+        pattern.rewrite(flow, self.taken, |top| self.random.u32(0..=top))
+    }
+}
+
+/// The patterns, mappers and rewriters of a configuration, by their full names.
+#[derive(Default)]
+pub(crate) struct Named {
+    patterns: Lock<HashMap<String, Arc<Pattern>>>,
+    mappers: Lock<HashMap<String, Arc<dyn Mapper>>>,
+    /// Weak, because rewriters hold this structure: a router that ends must free both.
+    rewriters: Lock<HashMap<String, Weak<Rewriter>>>,
+}
+
+impl Named {
+    /// The pattern with a name, as seen from `scope`.
+    pub(crate) fn pattern(&self, name: &str, scope: &Scope<'_>) -> Option<Arc<Pattern>> {
+        nearest(&self.patterns.lock(), name, scope)
+    }
+
+    /// Names a pattern in the compound element of `scope`.
+    pub(crate) fn add_pattern(&self, name: &str, pattern: Arc<Pattern>, scope: &Scope<'_>) {
+        let full = format!("{}{name}", scope.prefix());
+        self.patterns.lock().insert(full, pattern);
+    }
+
+    pub(crate) fn add_mapper(&self, name: &str, mapper: Arc<dyn Mapper>) {
+        self.mappers.lock().insert(name.to_owned(), mapper);
+    }
+
+    pub(crate) fn add_rewriter(&self, name: &str, rewriter: &Arc<Rewriter>) {
+        self.rewriters.lock().insert(name.to_owned(), Arc::downgrade(rewriter));
+    }
+
+    /// The rewriter with a name, as seen from `scope`.
+    pub(crate) fn rewriter(&self, name: &str, scope: &Scope<'_>) -> Option<Arc<Rewriter>> {
+        nearest(&self.rewriters.lock(), name, scope)?.upgrade()
+    }
+}
+
+fn nearest<T: Clone>(all: &HashMap<String, T>, name: &str, scope: &Scope<'_>) -> Option<T> {
+    scope.prefixes().find_map(|prefix| all.get(&format!("{prefix}{name}")).cloned())
+}
+
+impl Input {
+    /// Reads an argument of a rewriter that has `outputs` outputs.
+    ///
+    /// # Errors
+    /// What is wrong.
+    pub(crate) fn parse(
+        text: &ArgText,
+        outputs: usize,
+        named: &Named,
+        scope: &Scope<'_>,
+    ) -> Result<Self, String> {
+        let (word, rest) = text.split_first_word();
+        let in_range = |ports: Outputs| match ports.iter().all(|&port| usize::from(port) < outputs)
+        {
+            true => Ok(ports),
+            false => Err("output port out of range".to_owned()),
+        };
+        match word.as_str() {
+            "" => Err("empty argument".to_owned()),
+            "pass" | "passthrough" | "nochange" => {
+                let output = match rest.is_empty() {
+                    true => Some(0),
+                    false => i32::parse(&rest, scope).ok(),
+                };
+                let output = output.ok_or("syntax error, expected ‘nochange [OUTPUT]’")?;
+                in_range([port_of(output); 2]).map(|[output, _]| Self::Pass(output))
+            }
+            "keep" => in_range(parse_outputs(&rest.words(), scope)?).map(Self::Keep),
+            "drop" | "discard" if rest.is_empty() => Ok(Self::Drop),
+            "drop" | "discard" => Err(format!("syntax error, expected ‘{word}’")),
+            "pattern" | "xpattern" => {
+                let (pattern, ports) = parse_pattern(&rest.words(), named, scope)?;
+                in_range(ports).map(|ports| Self::Pattern(pattern, ports))
+            }
+            name if scope.find_element(name).is_some() => {
+                if !rest.is_empty() {
+                    return Err("syntax error, expected element name".to_owned());
+                }
+                let mapper = nearest(&named.mappers.lock(), name, scope);
+                mapper.map(Self::Mapper).ok_or_else(|| "element is not an IPMapper".to_owned())
+            }
+            _ => Err("unknown specification".to_owned()),
+        }
+    }
+
+    /// The text that the handlers `pattern0` and `patterns` show.
+    pub(crate) fn to_text(&self) -> String {
+        match self {
+            Self::Drop => "<drop>".to_owned(),
+            Self::Pass(_) => "<nochange>".to_owned(),
+            Self::Keep(_) => "<keep>".to_owned(),
+            Self::Pattern(pattern, _) => pattern.to_string(),
+            Self::Mapper(_) => "<mapper>".to_owned(),
+        }
+    }
+}
+
+/// Reads a pattern, or the name of one, followed by two outputs.
+///
+/// # Errors
+/// What is wrong.
+pub(crate) fn parse_pattern(
+    words: &[ArgText],
+    named: &Named,
+    scope: &Scope<'_>,
+) -> Result<(Arc<Pattern>, Outputs), String> {
+    let Some((pattern, ports)) = words.split_last_chunk::<2>().filter(|(rest, _)| !rest.is_empty())
+    else {
+        return Err("syntax error".to_owned());
+    };
+    let pattern = match pattern {
+        [name] => {
+            let known = named.pattern(name.as_str(), scope);
+            known.ok_or_else(|| format!("no such pattern ‘{name}’"))?
+        }
+        words => Arc::new(Pattern::parse(words, scope)?),
+    };
+    Ok((pattern, parse_outputs(ports, scope)?))
+}
+
+fn parse_outputs(words: &[ArgText], scope: &Scope<'_>) -> Result<Outputs, String> {
+    let port = |text: &ArgText| i32::parse(text, scope).ok().map(port_of);
+    match words {
+        [forward, reply] => {
+            let forward = port(forward).ok_or("bad forward port")?;
+            Ok([forward, port(reply).ok_or("bad reply port")?])
+        }
+        _ => Err("bad forward port".to_owned()),
+    }
+}
+
+/// The number of an output; `u16::MAX`, which no element has, if `number` is negative or too high.
+fn port_of(number: i32) -> u16 {
+    u16::try_from(number).unwrap_or(u16::MAX)
+}
