@@ -162,6 +162,11 @@ impl SourceMap {
         self.sources.get(id.0 as usize)
     }
 
+    /// All texts.
+    pub fn iter(&self) -> impl Iterator<Item = &Source> {
+        self.sources.iter()
+    }
+
     /// The total length of all texts in bytes.
     pub(crate) fn total_len(&self) -> usize {
         self.sources.iter().map(|source| source.text.len()).sum()

@@ -77,6 +77,34 @@ fn expand_as<'t, 'v>(
     expander.expand(text, quote_values, 0)
 }
 
+/// The first variable of a configuration string that [`expand`] would ask for by a name that a configuration can define.
+pub fn first_name(text: &str) -> Option<String> {
+    if !text.contains('$') {
+        return None;
+    }
+    let mut first = None;
+    // Nothing is replaced, so nothing gets longer.
+    let _ = expand(text, text.len(), |reference| {
+        if let Reference::Name(name) = reference
+            && first.is_none()
+            && name.starts_with(|c: char| c.is_ascii_alphabetic() || c == '_')
+        {
+            first = Some(name.to_owned());
+        }
+        None
+    });
+    first
+}
+
+/// The names that follow a `$` anywhere in a text, whether something would be replaced there or not.
+pub fn names(text: &str) -> impl Iterator<Item = &str> {
+    text.split('$').skip(1).filter_map(|rest| {
+        let rest = rest.strip_prefix('{').unwrap_or(rest);
+        let end = rest.bytes().position(|byte| !byte.is_ascii_alphanumeric() && byte != b'_');
+        rest.get(..end.unwrap_or(rest.len())).filter(|name| !name.is_empty())
+    })
+}
+
 type Lookup<'f, 'v> = &'f mut dyn FnMut(Reference<'_>) -> Option<Cow<'v, str>>;
 
 struct Expander<'f, 'v> {

@@ -5,7 +5,10 @@ use std::path::{Path, PathBuf};
 
 use anyhow::{Context, anyhow, bail};
 use millrace_core::{Registry, os_error_text};
-use millrace_lang::{Diagnostic, Graph, SourceId, SourceMap, find_in_click_path, find_in_path};
+use millrace_lang::variables::names;
+use millrace_lang::{
+    Diagnostic, Graph, SourceId, SourceMap, find_in_click_path, find_in_path, nearest,
+};
 
 use crate::archive::{self, Member};
 
@@ -116,7 +119,32 @@ pub(crate) fn load(
     let options =
         millrace_lang::Options { params: variables, classes: Some(&classes), library: Some(&find) };
     let (graph, diagnostics) = millrace_lang::compile(&mut map, source, &options);
+    for (name, _) in variables {
+        refuse_unknown(name, &map)?;
+    }
     Ok(Loaded { map, source, graph, diagnostics })
+}
+
+/// A value for a variable that the configuration and its libraries do not have is a slip.
+fn refuse_unknown(name: &str, map: &SourceMap) -> anyhow::Result<()> {
+    let known = || map.iter().flat_map(|source| names(&source.text));
+    if known().any(|variable| variable == name) {
+        return Ok(());
+    }
+    let mut all: Vec<&str> =
+        known().filter(|name| !name.starts_with(|c: char| c.is_ascii_digit())).collect();
+    all.sort_unstable();
+    all.dedup();
+    let is_start = |known: &&str| {
+        let (known, name) = (known.to_ascii_lowercase(), name.to_ascii_lowercase());
+        known.starts_with(&name) || name.starts_with(&known)
+    };
+    let near = nearest(name, all.iter().copied()).or(all.iter().copied().find(is_start));
+    match (near, all.is_empty()) {
+        (Some(near), _) => bail!("there is no variable ‘{name}’; did you mean ‘{near}’?"),
+        (None, true) => bail!("there is no variable ‘{name}’: the configuration has none"),
+        (None, false) => bail!("there is no variable ‘{name}’; there are: {}", all.join(", ")),
+    }
 }
 
 /// Reads the text of a configuration.

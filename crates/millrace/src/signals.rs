@@ -1,11 +1,12 @@
-//! Ctrl-C and SIGTERM: the first stops the router in good order, the second at once. Signals that
-//! elements listen to are theirs.
+//! The signals of the system, none of which loses data. The first SIGINT, SIGTERM or SIGHUP stops the router in good
+//! order, the second at once; SIGUSR1 shows the summary so far; SIGUSR2 does nothing. Signals that elements listen to
+//! are theirs.
 
 use std::sync::Arc;
 use std::thread::JoinHandle;
 
 use millrace_core::Router;
-use signal_hook::consts::{SIGINT, SIGTERM};
+use signal_hook::consts::{SIGHUP, SIGINT, SIGTERM, SIGUSR1, SIGUSR2};
 use signal_hook::flag;
 use signal_hook::iterator::{Handle, Signals};
 use signal_hook::low_level::{emulate_default_handler, unregister};
@@ -18,11 +19,14 @@ pub(crate) struct StopOnSignal {
 }
 
 impl StopOnSignal {
-    /// Begins to listen.
+    /// Begins to listen. `show` is called for SIGUSR1.
     ///
     /// # Errors
     /// The system refuses.
-    pub(crate) fn start(router: Arc<Router>) -> std::io::Result<Self> {
+    pub(crate) fn start(
+        router: Arc<Router>,
+        show: impl Fn() + Send + 'static,
+    ) -> std::io::Result<Self> {
         let mut wanted = router.signals().wanted();
         wanted.retain(|signal| !signal_hook::consts::FORBIDDEN.contains(signal));
         let mut marks = Vec::new();
@@ -35,7 +39,9 @@ impl StopOnSignal {
             // What cannot be done to this process need not be.
             let _ = emulate_default_handler(signal);
         });
-        let others = [SIGINT, SIGTERM].into_iter().filter(|signal| !wanted.contains(signal));
+        let others = [SIGINT, SIGTERM, SIGHUP, SIGUSR1, SIGUSR2]
+            .into_iter()
+            .filter(|signal| !wanted.contains(signal));
         let mut signals = Signals::new(others.chain(wanted.iter().copied()))?;
         let handle = signals.handle();
         let thread = std::thread::Builder::new().name("signals".to_owned()).spawn(move || {
@@ -45,7 +51,14 @@ impl StopOnSignal {
                     router.wake();
                     continue;
                 }
-                stops += 1;
+                match signal {
+                    SIGUSR1 => {
+                        show();
+                        continue;
+                    }
+                    SIGUSR2 => continue,
+                    _ => stops += 1,
+                }
                 match stops {
                     1 => router.request_final_stop(),
                     2 => router.halt(),

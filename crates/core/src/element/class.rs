@@ -22,6 +22,8 @@ pub struct Class {
     /// Its effects are visible packet by packet (lines of text, steps of a script). While they are
     /// ([`Element::shows`](crate::Element::shows)), each packet goes its whole way before the next one.
     pub shows_packets: bool,
+    /// Its arguments have variables of its own (`$x`), which get their values while it runs (Script).
+    pub own_variables: bool,
     /// Only provides information and handles no packets: needs no connection.
     pub information: bool,
     /// Keeps batches small: sends packets on one at a time, whatever it receives.
@@ -58,6 +60,7 @@ impl Class {
             phase: Self::PHASE_DEFAULT,
             ordered: false,
             shows_packets: false,
+            own_variables: false,
             information: false,
             breaks_batches: false,
             crosses_threads: false,
@@ -100,6 +103,13 @@ impl Class {
     pub const fn shows_packets(mut self) -> Self {
         self.ordered = true;
         self.shows_packets = true;
+        self
+    }
+
+    /// Declares that the element's arguments have variables of their own.
+    #[must_use]
+    pub const fn own_variables(mut self) -> Self {
+        self.own_variables = true;
         self
     }
 

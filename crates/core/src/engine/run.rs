@@ -1,6 +1,7 @@
 //! The threads' loop: tasks, timers, and sleep when there is no work.
 
 use std::sync::Arc;
+use std::thread::JoinHandle;
 
 use rustix::thread::CpuSet;
 
@@ -45,6 +46,7 @@ impl Engine {
     ///
     /// If another router [takes its place](Router::replace), that one continues to run, on its own threads.
     pub fn run(mut self) -> Outcome {
+        let mut replaced = Vec::new();
         loop {
             if self.router.clock().is_virtual() {
                 self.run_virtual();
@@ -56,10 +58,16 @@ impl Engine {
                 cx.drop_waiting();
             }
             let Some(successor) = self.router.take_successor() else {
-                return Outcome { complaints: self.router.cleanup() };
+                let complaints = self.router.cleanup();
+                // A thread that cleans a replaced router up has no way to fail that matters here.
+                replaced.into_iter().for_each(|thread: JoinHandle<()>| drop(thread.join()));
+                return Outcome { complaints };
             };
             let stop_when_idle = self.stop_when_idle;
-            self = successor.take_over(&self.router);
+            let (engine, cleaner) = successor.take_over(&self.router);
+            self = engine;
+            replaced.retain(|thread| !thread.is_finished());
+            replaced.extend(cleaner);
             self.stop_when_idle = stop_when_idle;
         }
     }
@@ -67,14 +75,28 @@ impl Engine {
     /// On virtual time, runs tasks and timers that are due until none does any more work. Tasks that stay
     /// scheduled and do nothing run a few more times, because queues allow their pullers some pulls in vain.
     pub fn settle(&mut self) {
+        self.settle_until(None);
+    }
+
+    /// As [`settle`](Self::settle). With an `end`, time moves on, until the end, when packets have come without a pause for
+    /// many rounds: a source without end would keep it where it is for ever.
+    fn settle_until(&mut self, end: Option<Timestamp>) {
         const PATIENCE: u32 = 16;
-        let mut in_vain = 0;
+        let (mut in_vain, mut flood) = (0, Flood::default());
         while !self.router.is_halted() && in_vain < PATIENCE {
             in_vain = match self.round() {
                 true => 0,
                 false if self.polls() => in_vain + 1,
                 false => return,
             };
+            if let Some(end) = end.filter(|_| flood.is_seen(&self.router)) {
+                let now = self.router.clock().now();
+                if now >= end {
+                    return;
+                }
+                let next = self.next_timer().unwrap_or(Timestamp::MAX);
+                self.router.clock().advance(next.max(now).min(now + Flood::TIME).min(end));
+            }
         }
     }
 
@@ -85,12 +107,12 @@ impl Engine {
 
     /// On virtual time, runs all events up to and including `end`.
     pub fn run_until(&mut self, end: Timestamp) {
-        self.settle();
+        self.settle_until(Some(end));
         while !self.router.is_halted()
             && let Some(next) = self.next_timer().filter(|&next| next <= end)
         {
             self.router.clock().advance(next);
-            self.settle();
+            self.settle_until(Some(end));
         }
         self.router.clock().advance(end);
     }
@@ -117,7 +139,7 @@ impl Engine {
     fn run_virtual(&mut self) {
         while !self.router.is_halted() {
             let heard = self.contexts.first().map_or(0, Context::calls);
-            self.settle();
+            self.settle_until(Some(Timestamp::MAX));
             // Time does not pass for who has stopped: another engine may go on.
             if self.router.is_halted() {
                 return;
@@ -148,6 +170,36 @@ impl Engine {
 
     fn next_timer(&mut self) -> Option<Timestamp> {
         self.contexts.iter_mut().filter_map(Context::next_timer).min()
+    }
+}
+
+/// Tells a source without end from much work. Tasks that wait for a device, in real time, make rounds too.
+#[derive(Default)]
+struct Flood {
+    rounds: u32,
+    created: u64,
+    /// How many stretches in a row had a packet or more in each round.
+    stretches: u32,
+}
+
+impl Flood {
+    /// The rounds of a stretch, and the virtual time that it takes while there is a flood.
+    const ROUNDS: u32 = 4096;
+    const TIME: Timestamp = Timestamp::from_millis(10);
+    /// So many stretches in a row are a flood.
+    const MANY: u32 = 16;
+
+    /// Counts a round. Returns whether a stretch of a flood ends with it.
+    fn is_seen(&mut self, router: &Router) -> bool {
+        self.rounds += 1;
+        if self.rounds < Self::ROUNDS {
+            return false;
+        }
+        let created = router.packets_created();
+        let came = created.wrapping_sub(std::mem::replace(&mut self.created, created));
+        let is_full = came >= u64::from(std::mem::take(&mut self.rounds));
+        self.stretches = if is_full { self.stretches.saturating_add(1) } else { 0 };
+        self.stretches > Self::MANY
     }
 }
 

@@ -3,7 +3,7 @@
 use std::collections::HashMap;
 use std::sync::Arc;
 
-use millrace_lang::{Diagnostic, Graph, nearest, print_flat};
+use millrace_lang::{Diagnostic, Graph, nearest, print_flat, variables};
 
 use super::ports::Counts;
 use super::wiring::NOWHERE;
@@ -404,8 +404,19 @@ impl<'a> Builder<'a> {
                 draft: &mut self.draft,
                 definitions: &mut definitions,
             };
-            let element = (info.configure)(&mut setup);
             let context = format!("While configuring ‘{} :: {}’", declared.name, declared.class);
+            if !info.class.own_variables
+                && let Some(name) = variables::first_name(&declared.config.text)
+            {
+                let message = format!("variable ‘{name}’ has no value");
+                let help = format!(
+                    "`{name}=VALUE` on the command line gives it one, or `define(${name} VALUE)`"
+                );
+                let found = Diagnostic::error(declared.config.span, message).help(help);
+                self.diagnostics.push(found.context(context));
+                continue;
+            }
+            let element = (info.configure)(&mut setup);
             let mut found = setup.args.into_diagnostics();
             if element.is_err() && !found.iter().any(Diagnostic::is_error) {
                 found.push(Diagnostic::error(declared.span, "unspecified error"));

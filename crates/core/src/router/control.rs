@@ -298,6 +298,11 @@ impl Router {
         all.map(|(name, read, write)| (name.to_owned(), read, write)).collect()
     }
 
+    /// Packets made so far, by all elements on all threads.
+    pub(crate) fn packets_created(&self) -> u64 {
+        self.stats.iter().flat_map(|of_thread| &**of_thread).map(|node| node.created.get()).sum()
+    }
+
     /// The counts of element `id`. No thread is stopped for this, so counts that change together may be read
     /// at slightly different moments.
     pub fn stats_of(&self, id: usize) -> ElementStats {

@@ -2,6 +2,7 @@
 
 use std::sync::Arc;
 use std::sync::atomic::Ordering;
+use std::thread::JoinHandle;
 use std::time::{Duration, Instant};
 
 use super::{FINAL, Router};
@@ -29,8 +30,9 @@ pub struct Swapped {
 
 impl Router {
     /// Replaces this router with another engine, [initialised next to](super::initialize_beside) it, as soon
-    /// as its threads have ended their current round. `done` is called on the thread that runs the engine,
-    /// just before the new one starts. If several engines wait, the last one counts.
+    /// as its threads have ended their current round. `done` is called on a thread of its own, after the elements of
+    /// this router have been cleaned up. The new engine runs by then: closing a packet socket takes the kernel tens of
+    /// milliseconds. If several engines wait, the last one counts.
     pub fn replace(&self, engine: Engine, done: impl FnOnce(Swapped) + Send + 'static) {
         let done = Box::new(done);
         let next = Successor { engine, told: Instant::now(), done };
@@ -53,9 +55,8 @@ impl Router {
 }
 
 impl Successor {
-    /// Replaces a router whose threads have ended. The second part contains the final messages of its
-    /// elements.
-    pub(crate) fn take_over(self, old: &Arc<Router>) -> Engine {
+    /// Replaces a router whose threads have ended. The second part is the thread that cleans up the old router.
+    pub(crate) fn take_over(self, old: &Arc<Router>) -> (Engine, Option<JoinHandle<()>>) {
         let Self { engine, told, done } = self;
         let router = engine.router().clone();
         router.clock().advance(old.clock().now());
@@ -70,8 +71,10 @@ impl Successor {
         if old.stop.requests.load(Ordering::SeqCst) > FINAL / 2 {
             router.request_final_stop();
         }
-        let complaints = old.cleanup();
-        done(Swapped { router, pause: told.elapsed(), complaints });
-        engine
+        let pause = told.elapsed();
+        let old = old.clone();
+        let clean_up = move || done(Swapped { router, pause, complaints: old.cleanup() });
+        // Without a thread, `done` is dropped, and the old router's elements go with it.
+        (engine, std::thread::Builder::new().name("millrace-close".to_owned()).spawn(clean_up).ok())
     }
 }

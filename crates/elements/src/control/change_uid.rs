@@ -29,8 +29,7 @@
 //! FromDevice
 
 use millrace_core::{Class, Element, Failed, Init, Refused, Setup, register};
-use rustix::process::{getegid, geteuid, getgid, getuid};
-use rustix::thread::{set_thread_gid, set_thread_uid};
+use nix::unistd::{getegid, geteuid, getgid, getuid, setgid, setuid};
 
 /// The element; its manual is at the top of the file.
 pub struct ChangeUid;
@@ -47,11 +46,12 @@ impl Element for ChangeUid {
     }
 
     fn initialize(&self, _init: &mut Init<'_>) -> Result<(), Refused> {
+        // Of all threads: the system's own calls would change the calling one alone.
         if getegid() != getgid() {
-            set_thread_gid(getgid()).map_err(|error| format!("setgid: {error}"))?;
+            setgid(getgid()).map_err(|error| format!("setgid: {error}"))?;
         }
         if geteuid() != getuid() {
-            set_thread_uid(getuid()).map_err(|error| format!("setuid: {error}"))?;
+            setuid(getuid()).map_err(|error| format!("setuid: {error}"))?;
         }
         Ok(())
     }

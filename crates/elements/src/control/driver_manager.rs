@@ -43,7 +43,8 @@ pub struct DriverManager {
 register!(DriverManager, "driver_manager.rs");
 
 impl Element for DriverManager {
-    const CLASS: Class = Class::new("DriverManager", "0/0", "a/a").phase(Class::PHASE_LAST);
+    const CLASS: Class =
+        Class::new("DriverManager", "0/0", "a/a").phase(Class::PHASE_LAST).own_variables();
     type Local = ();
 
     fn configure(setup: &mut Setup<'_>) -> Result<Self, Failed> {

@@ -94,8 +94,10 @@ pub struct Script {
 register!(Script, "script.rs");
 
 impl Element for Script {
-    const CLASS: Class =
-        Class::new("Script", "-/-", "ah/ah").phase(Class::PHASE_LAST).shows_packets();
+    const CLASS: Class = Class::new("Script", "-/-", "ah/ah")
+        .phase(Class::PHASE_LAST)
+        .shows_packets()
+        .own_variables();
     type Local = ();
 
     fn configure(setup: &mut Setup<'_>) -> Result<Self, Failed> {

@@ -151,7 +151,11 @@ impl Element for FromDevice {
     }
 
     fn initialize(&self, init: &mut Init<'_>) -> Result<(), Refused> {
-        self.reception.initialize(init)
+        receive::initialize(self, init)
+    }
+
+    fn take_state(&self, old: &Self, init: &Init<'_>) {
+        self.reception.inherit(&old.reception, init);
     }
 
     fn run_task(&self, cx: &mut Context, (): &mut ()) -> bool {

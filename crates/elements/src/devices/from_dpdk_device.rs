@@ -142,7 +142,7 @@ impl Element for FromDpdkDevice {
     }
 
     fn initialize(&self, init: &mut Init<'_>) -> Result<(), Refused> {
-        self.reception.initialize(init)
+        self.reception.initialize(init, None)
     }
 
     fn run_task(&self, cx: &mut Context, (): &mut ()) -> bool {

@@ -109,7 +109,7 @@ impl Element for FromNetmapDevice {
     }
 
     fn initialize(&self, init: &mut Init<'_>) -> Result<(), Refused> {
-        self.reception.initialize(init)
+        self.reception.initialize(init, None)
     }
 
     fn run_task(&self, cx: &mut Context, (): &mut ()) -> bool {

@@ -86,7 +86,7 @@ enum After {
 register!(TimeFilter, "time_filter.rs");
 
 impl Element for TimeFilter {
-    const CLASS: Class = Class::new("TimeFilter", "1/1-2", "a/ah");
+    const CLASS: Class = Class::new("TimeFilter", "1/1-2", "a/ah").own_variables();
     type Local = ();
 
     fn configure(setup: &mut Setup<'_>) -> Result<Self, Failed> {

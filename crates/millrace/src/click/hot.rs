@@ -64,7 +64,7 @@ impl HotSwap {
     /// Begins to hear signals: the engine will run.
     pub(super) fn listen(&self) -> std::io::Result<()> {
         let router = self.router();
-        let signals = StopOnSignal::start(router)?;
+        let signals = StopOnSignal::start(router, || {})?;
         let mut state = self.state();
         state.signals = Some(signals);
         state.running = true;
@@ -107,7 +107,7 @@ impl HotSwap {
                 };
                 drop(signals);
                 // Without them the router runs all the same.
-                let signals = StopOnSignal::start(done.router).ok();
+                let signals = StopOnSignal::start(done.router, || {}).ok();
                 this.state().signals = signals;
             }
             drop(told);

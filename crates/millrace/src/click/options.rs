@@ -1,7 +1,6 @@
 //! Click's command line: short options in clusters (`-qe EXPR`, `-j4`), long ones by any prefix
 //! that names one alone (`--simt`), `VAR=value` and the configuration.
 
-use std::net::{IpAddr, Ipv4Addr};
 use std::path::PathBuf;
 use std::str::FromStr;
 
@@ -272,10 +271,10 @@ fn file(path: &str) -> Origin {
     if path == "-" { Origin::Stdin } else { Origin::File(path.into()) }
 }
 
-/// A TCP port on any address, as Click listens.
+/// A TCP port of this machine's loopback address. (Click listens on all addresses.)
 fn port(shown: &str, text: &str) -> Result<Address, Refusal> {
     let is_port = text.strip_suffix('+').unwrap_or(text).parse::<u16>().is_ok_and(|port| port > 0);
-    let address = Address::tcp(text, IpAddr::V4(Ipv4Addr::UNSPECIFIED)).ok();
+    let address = Address::local(text).ok();
     address
         .filter(|_| is_port)
         .ok_or_else(|| usage(format!("‘{shown}’ expects a TCP port number, not ‘{text}’")))
@@ -323,6 +322,8 @@ fn find_long(name: &str) -> Result<(Name, Value, bool), Refusal> {
 
 #[cfg(test)]
 mod tests {
+    use std::net::{IpAddr, Ipv4Addr};
+
     use super::*;
 
     fn parsed(line: &str) -> Result<Options, Refusal> {
@@ -379,8 +380,8 @@ mod tests {
 
     #[test]
     fn ports_may_move_on() {
-        let any = IpAddr::V4(Ipv4Addr::UNSPECIFIED);
-        let port = |port, or_next| Address::Tcp { host: any, port, or_next };
+        let host = IpAddr::V4(Ipv4Addr::LOCALHOST);
+        let port = |port, or_next| Address::Tcp { host, port, or_next };
         assert_eq!(options("-p 7 -p8+").ports, [port(7, false), port(8, true)]);
         assert_eq!(complaint("-p x"), "‘-p’ expects a TCP port number, not ‘x’");
         assert_eq!(complaint("--port 99999"), "‘--port’ expects a TCP port number, not ‘99999’");

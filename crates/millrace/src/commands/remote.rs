@@ -7,7 +7,7 @@ use std::process::ExitCode;
 use anyhow::{Context, bail};
 use millrace_core::os_error_text;
 
-use crate::control::{Address, Client, ClientError};
+use crate::control::{Access, Address, Client, ClientError};
 use crate::output;
 
 /// Reads a handler of a running router
@@ -50,8 +50,18 @@ pub(crate) struct Hotswap {
 
 /// Where the router's control socket is.
 #[derive(clap::Args)]
-#[group(required = true, multiple = false)]
 struct Place {
+    #[command(flatten)]
+    socket: Socket,
+
+    /// The file whose first line is the token of the router's control socket
+    #[arg(long, value_name = "FILE")]
+    token_file: Option<PathBuf>,
+}
+
+#[derive(clap::Args)]
+#[group(required = true, multiple = false)]
+struct Socket {
     /// The Unix socket that the router was given with `-u`
     #[arg(short = 'u', long, value_name = "PATH")]
     socket: Option<PathBuf>,
@@ -113,6 +123,18 @@ impl Hotswap {
 }
 
 impl Place {
+    fn connect(&self) -> anyhow::Result<Client> {
+        let token = self.token_file.as_deref().map(Access::token_in).transpose();
+        let token = token.map_err(anyhow::Error::msg).context("--token-file")?;
+        let mut client = self.socket.connect()?;
+        if let Some(token) = token {
+            client.authenticate(&token).map_err(explain)?;
+        }
+        Ok(client)
+    }
+}
+
+impl Socket {
     fn connect(&self) -> anyhow::Result<Client> {
         match (&self.socket, &self.port) {
             (Some(path), _) => Client::connect(&Address::Unix(path.clone()))

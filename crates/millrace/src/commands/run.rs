@@ -4,7 +4,7 @@ use std::io::IsTerminal;
 use std::path::PathBuf;
 use std::process::ExitCode;
 use std::sync::Arc;
-use std::sync::mpsc::channel;
+use std::sync::mpsc::{Receiver, RecvTimeoutError, channel};
 use std::time::Duration;
 
 use anyhow::Context;
@@ -17,7 +17,7 @@ use serde_json::json;
 
 use super::plan;
 use crate::config::{Input, load};
-use crate::control::{Address, Server};
+use crate::control::{Access, Address, Manners, Server};
 use crate::dpdk::{DpdkOptions, Running};
 use crate::lab::{self, Lab};
 use crate::messages::{complain, say, show};
@@ -83,6 +83,10 @@ pub(crate) struct Run {
     /// Serves the control protocol on a Unix socket
     #[arg(short = 'u', long = "unix-socket", value_name = "PATH")]
     unix_socket: Vec<PathBuf>,
+
+    /// Clients must send the first line of this file first; needed where other machines reach the port
+    #[arg(long, value_name = "FILE")]
+    token_file: Option<PathBuf>,
 
     /// Shows no table while the router runs
     #[arg(long)]
@@ -161,7 +165,13 @@ impl Run {
         }
 
         let origin = Arc::new(Origin::new(&router));
-        let signals = StopOnSignal::start(router.clone()).context("signals")?;
+        let shown = (router.clone(), ledger.clone(), origin.clone());
+        let show = move || {
+            let (router, ledger, origin) = &shown;
+            let figures = Figures::take(router, ledger, origin);
+            say(report::summary(router, &figures));
+        };
+        let signals = StopOnSignal::start(router.clone(), show).context("signals")?;
         let live =
             self.table().then(|| Live::start(router.clone(), ledger.clone(), origin.clone()));
         let live = live.transpose()?;
@@ -188,8 +198,12 @@ impl Run {
     fn serve(&self, router: &Arc<Router>) -> anyhow::Result<Vec<Server>> {
         let sockets = self.unix_socket.iter().cloned().map(Address::Unix);
         let mut servers = Vec::new();
+        let token = self.token_file.as_deref().map(Access::token_in).transpose();
+        let token = token.map_err(anyhow::Error::msg).context("--token-file")?;
         for address in self.port.iter().cloned().chain(sockets) {
-            let server = Server::start(&address, router.clone())
+            let access = Access { read_only: false, token: token.clone() };
+            let manners = Manners { access, announces: None };
+            let server = Server::start_with(&address, router.clone(), manners)
                 .with_context(|| format!("control socket {address}"))?;
             say(format_args!("control socket: {}", server.address()));
             servers.push(server);
@@ -205,17 +219,23 @@ impl Run {
     fn drive(&self, mut engine: Engine) -> anyhow::Result<millrace_core::engine::Outcome> {
         let Some(time) = self.time else { return Ok(engine.run()) };
         let router = engine.router().clone();
-        if router.clock().is_virtual() {
+        let (ended, end) = channel::<()>();
+        let is_virtual = router.clock().is_virtual();
+        let alarm = std::thread::Builder::new().name("alarm".to_owned()).spawn({
+            let router = router.clone();
+            // Either the time is over or the router has stopped by itself.
+            move || match is_virtual {
+                true => stop_if_time_stands(&router, time, &end),
+                false => {
+                    let _ = end.recv_timeout(time);
+                    router.stop();
+                }
+            }
+        })?;
+        if is_virtual {
             engine.run_until(router.clock().now() + Timestamp::from(time));
             router.stop();
-            return Ok(engine.run());
         }
-        let (ended, end) = channel::<()>();
-        let alarm = std::thread::Builder::new().name("alarm".to_owned()).spawn(move || {
-            // Either the time is over or the router has stopped by itself.
-            let _ = end.recv_timeout(time);
-            router.stop();
-        })?;
         let outcome = engine.run();
         drop(ended);
         // It has no way to fail that matters here.
@@ -250,6 +270,26 @@ impl Run {
         };
         output::print(text)?;
         Ok(fine)
+    }
+}
+
+/// Stops a router on virtual time, which is to run for so long, if it takes far longer in real time, and virtual time
+/// hardly moves: a timer of a nanosecond, say.
+fn stop_if_time_stands(router: &Router, time: Duration, end: &Receiver<()>) {
+    const SHORTEST: Duration = Duration::from_secs(10);
+    let patience = time.max(SHORTEST);
+    loop {
+        let before = router.clock().now();
+        if !matches!(end.recv_timeout(patience), Err(RecvTimeoutError::Timeout)) {
+            return;
+        }
+        let passed = router.clock().now() - before;
+        if passed < Timestamp::from(patience / 1000) {
+            complain(format_args!(
+                "virtual time stands still: the router has been at work for {patience:?}, and is stopped"
+            ));
+            return router.stop();
+        }
     }
 }
 

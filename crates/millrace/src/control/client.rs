@@ -66,6 +66,14 @@ impl Client {
         }
     }
 
+    /// Shows the token that the socket asks for.
+    ///
+    /// # Errors
+    /// It is wrong, or the connection fails.
+    pub fn authenticate(&mut self, token: &str) -> Result<(), ClientError> {
+        self.ask(format!("AUTH {token}\r\n").as_bytes())
+    }
+
     /// Reads a handler.
     ///
     /// # Errors
@@ -91,7 +99,7 @@ impl Client {
         self.send("WRITEDATA", handler, text)
     }
 
-    /// Sends a command with its data and takes the message lines of the answer.
+    /// Sends a command with its data; the answer says whether it was done.
     fn send(&mut self, command: &str, handler: &str, data: &[u8]) -> Result<(), ClientError> {
         // White space in a name would make it two words; no handler has such a name.
         if handler.is_empty() || handler.contains(|c: char| c.is_whitespace() || c.is_control()) {
@@ -100,8 +108,13 @@ impl Client {
         }
         let mut request = format!("{command} {handler} {}\r\n", data.len()).into_bytes();
         request.extend_from_slice(data);
+        self.ask(&request)
+    }
+
+    /// Sends a request and takes the message lines of the answer.
+    fn ask(&mut self, request: &[u8]) -> Result<(), ClientError> {
         let stream = self.stream.get_mut();
-        stream.write_all(&request)?;
+        stream.write_all(request)?;
         stream.flush()?;
         let mut message = String::new();
         loop {

@@ -5,9 +5,11 @@
 //!
 //! # Description
 //! Lets other programs read and write the handlers of the running router, in version 1.3 of Click's
-//! protocol. A client sends lines: `READ handler`, `READDATA handler n`, `READUNTIL handler end`,
+//! protocol. A Unix socket can be opened by its owner alone (mode 0600). A TCP port is open to this machine
+//! alone, unless the configuration says otherwise: then clients must know a token, which they send first
+//! (`AUTH token`). A client sends lines: `READ handler`, `READDATA handler n`, `READUNTIL handler end`,
 //! `WRITE handler text`, `WRITEDATA handler n`, `WRITEUNTIL handler end`, `CHECKREAD handler`,
-//! `CHECKWRITE handler`, `LLRPC element#number n`, `HELP`, `QUIT`. Each is answered by lines that begin with a number, 200
+//! `CHECKWRITE handler`, `LLRPC element#number n`, `AUTH token`, `HELP`, `QUIT`. Each is answered by lines that begin with a number, 200
 //! when all went well; a hyphen after it says that more of them follow. A value that was read
 //! follows a line `DATA n`.
 //!
@@ -21,7 +23,11 @@
 //! - READONLY: whether writing is refused. Default: false.
 //! - PROXY: an element that answers instead of the router: `READ a.b` reads its handler `a.b`.
 //! - VERBOSE: whether connections are told of on standard error. Default: false.
-//! - LOCALHOST: whether only this machine can connect. Default: false.
+//! - LOCALHOST: whether only this machine can connect. Default: true, unless ADDRESS is given. (In Click the default is
+//!   false.)
+//! - ADDRESS: the address of this machine to listen on.
+//! - TOKEN_FILE: a file whose first line is the token that clients must send. Mandatory where other machines
+//!   can connect.
 //! - RETRIES: how often to try again, a second later, when the address is taken. Default: 0.
 //! - RETRY_WARNINGS: whether to warn when that happens. Default: true.
 //!
@@ -43,13 +49,14 @@
 //! # See also
 //! Script
 
-use std::net::{IpAddr, Ipv4Addr};
+use std::net::Ipv4Addr;
+use std::path::PathBuf;
 use std::sync::atomic::{AtomicI64, Ordering::SeqCst};
 use std::sync::mpsc::channel;
 use std::sync::{Arc, MutexGuard, Weak};
 use std::time::Duration;
 
-use millrace_core::args::{ElementRef, Word};
+use millrace_core::args::{ElementRef, FileName, Word};
 use millrace_core::element::HandlerError;
 use millrace_core::names::NumberKind;
 use millrace_core::{
@@ -57,12 +64,14 @@ use millrace_core::{
     Timestamp, os_error_text, register,
 };
 
-use super::{Address, Manners, Server, Target};
+use super::{Access, Address, Manners, Server, Target};
 
 /// The element; its manual is at the top of the file.
 pub struct ControlSocket {
     address: Address,
-    manners: Manners,
+    read_only: bool,
+    announces: Option<String>,
+    token: Option<PathBuf>,
     proxy: Option<usize>,
     tries: AtomicI64,
     warns: bool,
@@ -100,10 +109,26 @@ impl Element for ControlSocket {
         let verbose = args.keyword("VERBOSE", false);
         let retries: u32 = args.keyword("RETRIES", 0);
         let warns = args.keyword("RETRY_WARNINGS", true);
-        let local = args.keyword("LOCALHOST", false);
+        let local: Option<bool> = args.optional_keyword("LOCALHOST");
+        let listen: Option<Word> = args.optional_keyword("ADDRESS");
+        let token: Option<FileName> = args.optional_keyword("TOKEN_FILE");
         let address = match kind.to_ascii_uppercase().as_str() {
             "TCP" => {
-                let host = if local { Ipv4Addr::LOCALHOST } else { Ipv4Addr::UNSPECIFIED };
+                let host = match (listen, local) {
+                    (Some(_), Some(_)) => {
+                        args.error("ADDRESS", "ADDRESS and LOCALHOST exclude each other");
+                        return Err(Failed);
+                    }
+                    (Some(Word(text)), None) => match text.parse() {
+                        Ok(address) => address,
+                        Err(_) => {
+                            args.error("ADDRESS", format!("‘{text}’ is no IP address"));
+                            return Err(Failed);
+                        }
+                    },
+                    (None, Some(false)) => Ipv4Addr::UNSPECIFIED.into(),
+                    (None, _) => Ipv4Addr::LOCALHOST.into(),
+                };
                 let Word(port) = args.mandatory("PORT");
                 let (text, or_next) = match port.strip_suffix('+') {
                     Some(text) => (text, true),
@@ -112,7 +137,7 @@ impl Element for ControlSocket {
                 let named = args.scope().number_named(NumberKind::Port(TCP), text);
                 let named = named.and_then(|port| u16::try_from(port).ok());
                 match text.parse().ok().or(named.filter(|_| !or_next)) {
-                    Some(port) => Address::Tcp { host: IpAddr::V4(host), port, or_next },
+                    Some(port) => Address::Tcp { host, port, or_next },
                     None => {
                         args.error("PORT", "PORT requires TCP port");
                         return Err(Failed);
@@ -136,13 +161,18 @@ impl Element for ControlSocket {
                 return Err(Failed);
             }
         };
+        if !address.is_local() && token.is_none() {
+            args.error("TOKEN_FILE", "TOKEN_FILE is mandatory where other machines can connect");
+        }
         args.complete()?;
         let announces = verbose.then(|| format!("{} :: ControlSocket", setup.name()));
         let tries = AtomicI64::new(retries.into());
         let timer = setup.timer();
         Ok(Self {
             address,
-            manners: Manners { read_only, announces },
+            read_only,
+            announces,
+            token: token.map(|FileName(name)| name.into()),
             proxy: proxy.map(|ElementRef(id)| id),
             tries,
             warns,
@@ -224,7 +254,10 @@ impl ControlSocket {
 
     fn bind(&self) -> Result<(), String> {
         let mut open = self.open();
-        let server = Server::start_with(&self.address, open.served.clone(), self.manners.clone())
+        let token = self.token.as_deref().map(Access::token_in).transpose()?;
+        let access = Access { read_only: self.read_only, token };
+        let manners = Manners { access, announces: self.announces.clone() };
+        let server = Server::start_with(&self.address, open.served.clone(), manners)
             .map_err(|error| format!("bind: {}", os_error_text(&error)))?;
         open.server = Some(server);
         Ok(())
@@ -292,6 +325,24 @@ impl Target for Served {
 #[cfg(test)]
 mod tests {
     use millrace_core::testing::Rig;
+
+    #[test]
+    fn other_machines_need_a_token() {
+        let complaint = |config: &str| {
+            format!("{:?}", Rig::new(&format!("ControlSocket({config})"), 0, 0).err())
+        };
+        for open in ["TCP, 0, LOCALHOST false", "TCP, 0, ADDRESS 0.0.0.0"] {
+            assert!(complaint(open).contains("TOKEN_FILE"), "{}", complaint(open));
+        }
+        assert!(complaint("TCP, 0, ADDRESS 127.0.0.2, LOCALHOST true").contains("exclude"));
+        let file = tempfile::NamedTempFile::new().unwrap();
+        let name = file.path().display();
+        let config = format!("ControlSocket(TCP, 0, LOCALHOST false, TOKEN_FILE {name})");
+        assert!(Rig::new(&config, 0, 0).is_err(), "the file is empty");
+        std::fs::write(file.path(), "open sesame\n").unwrap();
+        let rig = Rig::new(&config, 0, 0).unwrap();
+        assert!(rig.read("port").unwrap().parse::<u16>().unwrap() > 0);
+    }
 
     #[test]
     fn the_address_is_checked() {

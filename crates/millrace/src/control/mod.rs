@@ -6,5 +6,5 @@ mod protocol;
 mod server;
 
 pub use client::{Client, ClientError};
-pub use protocol::{GREETING, LONGEST_COMMAND, Session, Target};
+pub use protocol::{Access, GREETING, LONGEST_COMMAND, Session, Target};
 pub use server::{Address, Manners, Server};

@@ -24,7 +24,10 @@
 //! );
 //! ```
 
-use millrace_core::{HandlerError, Router};
+use std::path::Path;
+use std::sync::Arc;
+
+use millrace_core::{HandlerError, Router, os_error_text};
 use millrace_lang::ascii_quotes;
 
 /// What the server says when a connection is opened.
@@ -32,6 +35,12 @@ pub const GREETING: &[u8] = b"Click::ControlSocket/1.3\r\n";
 
 /// Bytes that one command may have, its data included.
 pub const LONGEST_COMMAND: usize = 64 << 20;
+
+/// Bytes that a command's line may have.
+const LONGEST_LINE: usize = 1 << 20;
+
+/// Once a client has so many bytes of answers to read, its next commands wait until it has read them.
+const ENOUGH_ANSWERS: usize = 256 << 10;
 
 /// What a session acts on.
 pub trait Target: Send + Sync {
@@ -110,8 +119,44 @@ pub struct Session {
     awaited: Awaited,
     /// The line taken last ended with CR where the input did: an LF that comes belongs to it.
     skip_newline: bool,
-    read_only: bool,
+    /// There may be more commands in `input`.
+    unfinished: bool,
+    access: Access,
     closed: bool,
+}
+
+/// What a session's client may do.
+#[derive(Clone, Debug, Default)]
+pub struct Access {
+    /// Whether it may only read.
+    pub read_only: bool,
+    /// What it must send by `AUTH` first, if anything.
+    pub token: Option<Arc<str>>,
+}
+
+impl Access {
+    /// The token in a file: its first line.
+    ///
+    /// # Errors
+    /// The file cannot be read, or its first line is empty; the message names it.
+    pub fn token_in(file: &Path) -> Result<Arc<str>, String> {
+        let name = file.display();
+        let text = std::fs::read_to_string(file)
+            .map_err(|error| format!("{name}: {}", os_error_text(&error)))?;
+        match text.lines().next().map(str::trim) {
+            None | Some("") => {
+                Err(format!("{name}: the first line is to be a token, and is empty"))
+            }
+            Some(token) => Ok(token.into()),
+        }
+    }
+
+    /// Compares in a time that does not depend on where the two differ.
+    fn opens_for(&self, offered: &[u8]) -> bool {
+        let Some(token) = &self.token else { return true };
+        let differences = token.bytes().zip(offered).fold(0, |sum, (a, b)| sum | (a ^ b));
+        token.len() == offered.len() && differences == 0
+    }
 }
 
 /// What the session waits for.
@@ -136,9 +181,9 @@ struct Call {
 }
 
 impl Session {
-    /// A session that refuses to write.
-    pub fn read_only() -> Self {
-        Self { read_only: true, ..Self::default() }
+    /// A session whose client may do this.
+    pub fn new(access: Access) -> Self {
+        Self { access, ..Self::default() }
     }
 
     /// True when the client said goodbye, or broke the rules; nothing more will be answered.
@@ -146,7 +191,19 @@ impl Session {
         self.closed
     }
 
-    /// Acts on what came from the client; the answers are added to `out`.
+    /// True when commands wait until the answers so far have been sent: [`receive`](Self::receive), with no bytes,
+    /// goes on with them.
+    pub fn is_unfinished(&self) -> bool {
+        self.unfinished && !self.closed
+    }
+
+    /// The bytes of memory that commands take which are not complete.
+    pub fn held(&self) -> usize {
+        self.input.capacity()
+    }
+
+    /// Acts on what came from the client; the answers are added to `out`. Once there are many of them, the commands
+    /// that remain wait ([`is_unfinished`](Self::is_unfinished)).
     pub fn receive(&mut self, bytes: &[u8], target: &dyn Target, out: &mut Vec<u8>) {
         if self.closed {
             return;
@@ -157,9 +214,17 @@ impl Session {
             at = usize::from(bytes.starts_with(b"\n"));
             self.skip_newline = false;
         }
-        while !self.closed && self.step(&mut at, target, out) {}
+        self.unfinished = true;
+        while self.is_unfinished() && out.len() < ENOUGH_ANSWERS {
+            self.unfinished = self.step(&mut at, target, out);
+        }
         self.input.drain(..at.min(self.input.len()));
-        if self.input.len() > LONGEST_COMMAND {
+        let limit = match self.awaited {
+            _ if self.unfinished => usize::MAX,
+            Awaited::Command => LONGEST_LINE,
+            Awaited::Data(..) | Awaited::Until(..) => LONGEST_COMMAND,
+        };
+        if self.input.len() > limit {
             answer(out, code::TOO_BIG, "Command too long");
             self.closed = true;
         }
@@ -247,7 +312,23 @@ impl Session {
         let Some(&first) = words.first() else { return };
         let command = String::from_utf8_lossy(first).to_ascii_uppercase();
         let write = command.starts_with(['W', 'S']);
+        if self.access.token.is_some() && !matches!(&*command, "AUTH" | "QUIT" | "CLOSE" | "BYE") {
+            answer(out, code::PERMISSION, "Permission denied: send AUTH with the token first");
+            // What follows may be data: it must not be taken for commands.
+            self.closed = true;
+            return;
+        }
         match (command.as_str(), &words[1..]) {
+            ("AUTH", _) => match self.access.opens_for(after_words(line, 1)) {
+                true => {
+                    self.access.token = None;
+                    answer(out, code::OK, "Welcome");
+                }
+                false => {
+                    answer(out, code::PERMISSION, "Permission denied: wrong token");
+                    self.closed = true;
+                }
+            },
             ("READ" | "GET" | "WRITE" | "SET", [handler, ..]) => {
                 let call = Call::new(write, handler);
                 self.call(&call, after_words(line, 2), target, out);
@@ -330,7 +411,7 @@ impl Session {
             let message = format!("Cannot call LLRPC '{name}' remotely");
             return answer(out, code::UNIMPLEMENTED, &message);
         }
-        if self.read_only {
+        if self.access.read_only {
             return answer(out, code::PERMISSION, &format!("Permission denied for '{name}'"));
         }
         if number & IN != 0 && data.len() != size {
@@ -361,7 +442,8 @@ impl Session {
         }
         let name = &call.handler;
         if call.write {
-            let result = match self.read_only && matches!(target.access(call.path()), Ok((_, true)))
+            let result = match self.access.read_only
+                && matches!(target.access(call.path()), Ok((_, true)))
             {
                 true => {
                     let message = format!("Permission denied for '{name}'");
@@ -390,7 +472,7 @@ impl Session {
         let (what, able) = if call.write { ("Write", "writable") } else { ("Read", "readable") };
         match target.access(call.path()) {
             Err(error) => refuse(out, call, code::UNSPECIFIED, error, target),
-            Ok((_, true)) if call.write && self.read_only => {
+            Ok((_, true)) if call.write && self.access.read_only => {
                 answer(out, code::PERMISSION, &format!("Permission denied for '{name}'"));
             }
             Ok((read, write)) if (if call.write { write } else { read }) => {
@@ -490,6 +572,7 @@ WRITEUNTIL handler [end]     write a handler, with the lines up to the line `end
 CHECKREAD handler            say whether a handler can be read
 CHECKWRITE handler           say whether a handler can be written
 LLRPC element#number [n]     make a low-level call, with the next n bytes
+AUTH token                   show the token of the socket, where it has one
 QUIT                         close the connection";
 
 #[cfg(test)]
@@ -612,7 +695,8 @@ mod tests {
 
     #[test]
     fn a_read_only_session_writes_nothing() {
-        let (mut session, mut out, toy) = (Session::read_only(), Vec::new(), Toy::default());
+        let access = Access { read_only: true, token: None };
+        let (mut session, mut out, toy) = (Session::new(access), Vec::new(), Toy::default());
         session.receive(b"WRITE q.set 1\nCHECKWRITE q.set\nWRITE c.echo 1\n", &toy, &mut out);
         let denied = "530 Permission denied for 'q.set'\r\n";
         let read_only = "530 Handler 'c.echo' read-only\r\n";
@@ -623,5 +707,45 @@ mod tests {
     #[test]
     fn data_beyond_all_measure_is_refused() {
         assert_eq!(converse(b"WRITEDATA q.set 99999999999\n"), "521 Data too large\r\n");
+        let line = vec![b'x'; LONGEST_LINE + 1];
+        assert_eq!(converse(&line), "521 Command too long\r\n");
+    }
+
+    #[test]
+    fn commands_wait_until_answers_are_sent() {
+        let (mut session, toy) = (Session::default(), Toy::default());
+        let text = [b'y'; 1000];
+        let mut command = b"READ c.echo ".to_vec();
+        command.extend_from_slice(&text);
+        command.push(b'\n');
+        let (mut out, mut bytes) = (Vec::new(), command.repeat(1000));
+        let mut answered = 0;
+        loop {
+            session.receive(&std::mem::take(&mut bytes), &toy, &mut out);
+            assert!(out.len() < ENOUGH_ANSWERS + 2000);
+            answered += out.windows(4).filter(|four| four == b"200 ").count();
+            out.clear();
+            if !session.is_unfinished() {
+                break;
+            }
+        }
+        assert_eq!(answered, 1000);
+    }
+
+    #[test]
+    fn a_session_with_a_token_asks_for_it() {
+        let ask = |input: &[u8]| {
+            let access = Access { read_only: false, token: Some("secret word".into()) };
+            let (mut session, mut out) = (Session::new(access), Vec::new());
+            session.receive(input, &Toy::default(), &mut out);
+            String::from_utf8(out).unwrap()
+        };
+        let answer = ask(b"AUTH secret word\nREAD version\n");
+        assert_eq!(answer, "200 Welcome\r\n200 Read handler 'version' OK\r\nDATA 2\r\n9\n");
+        for wrong in ["AUTH secret", "AUTH secret words", "AUTH", "READ version", "HELP"] {
+            let answer = ask(format!("{wrong}\nREAD version\n").as_bytes());
+            assert!(answer.starts_with("530 Permission denied"), "{wrong}: {answer}");
+            assert!(!answer.contains("200"), "{wrong}: {answer}");
+        }
     }
 }

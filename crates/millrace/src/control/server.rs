@@ -4,24 +4,37 @@ use std::fmt;
 use std::io::{self, ErrorKind, Read, Write};
 use std::net::{IpAddr, Ipv4Addr, Shutdown, SocketAddr, TcpListener, TcpStream};
 use std::os::fd::{AsFd, AsRawFd, OwnedFd};
+use std::os::unix::fs::{FileTypeExt, MetadataExt};
 use std::os::unix::net::{UnixListener, UnixStream};
 use std::path::{Path, PathBuf};
 use std::str::FromStr;
 use std::sync::Arc;
-use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
 use std::thread::JoinHandle;
-use std::time::Duration;
+use std::time::{Duration, Instant};
 
 use millrace_core::Lock;
 use rustix::event::{EventfdFlags, PollFd, PollFlags, eventfd, poll};
+use rustix::fs::{self, Mode};
+use rustix::io::Errno;
+use rustix::net::{self, AddressFamily, SocketAddrUnix, SocketFlags, SocketType};
 
-use super::protocol::{GREETING, Session, Target};
+use super::protocol::{Access, GREETING, Session, Target};
 
 /// The most clients at a time.
 const MOST_CLIENTS: usize = 128;
 
-/// A client that takes no answers for so long is left.
+/// A client that has not read [`PIECE`] bytes of an answer by then is left.
 const PATIENCE: Duration = Duration::from_secs(10);
+
+/// The bytes of an answer that are sent at a time.
+const PIECE: usize = 64 << 10;
+
+/// The bytes of commands and answers that all clients together may keep in memory.
+const MOST_HELD: usize = 256 << 20;
+
+/// When the server stops, clients have so long to read what they asked for, and then as long again to end.
+const FAREWELL: Duration = Duration::from_millis(500);
 
 /// Where a control socket listens, or is found.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -64,6 +77,14 @@ impl Address {
     pub fn local(text: &str) -> Result<Self, String> {
         Self::tcp(text, IpAddr::V4(Ipv4Addr::LOCALHOST))
     }
+
+    /// Whether this machine alone reaches it.
+    pub fn is_local(&self) -> bool {
+        match self {
+            Self::Tcp { host, .. } => host.is_loopback(),
+            Self::Unix(_) => true,
+        }
+    }
 }
 
 impl fmt::Display for Address {
@@ -78,6 +99,8 @@ impl fmt::Display for Address {
 /// A control socket that is open. Dropping it closes it, once what was asked has been answered.
 pub struct Server {
     address: Address,
+    /// The file of a Unix socket, by device and number.
+    file: Option<(u64, u64)>,
     shared: Arc<Shared>,
     listener: Option<JoinHandle<()>>,
 }
@@ -85,8 +108,8 @@ pub struct Server {
 /// How a control socket treats its clients.
 #[derive(Clone, Debug, Default)]
 pub struct Manners {
-    /// Whether clients may read alone.
-    pub read_only: bool,
+    /// What clients may do.
+    pub access: Access,
     /// Who says on standard error when a connection is opened and closed; nobody unless given.
     pub announces: Option<String>,
 }
@@ -98,13 +121,15 @@ struct Shared {
     /// Readable when the server stops.
     wake: OwnedFd,
     clients: Lock<Vec<(Stream, JoinHandle<()>)>>,
+    /// The bytes that clients keep in memory.
+    held: AtomicUsize,
 }
 
 impl Server {
     /// Opens a control socket to `target`.
     ///
     /// # Errors
-    /// The address is taken, or the system refuses.
+    /// The address is taken, or the system refuses; or other machines reach it, and there is no token.
     pub fn start(address: &Address, target: Arc<dyn Target>) -> io::Result<Self> {
         Self::start_with(address, target, Manners::default())
     }
@@ -118,19 +143,28 @@ impl Server {
         target: Arc<dyn Target>,
         manners: Manners,
     ) -> io::Result<Self> {
+        if !address.is_local() && manners.access.token.is_none() {
+            let why = "other machines reach this address: a token is needed, or a loopback address";
+            return Err(io::Error::new(ErrorKind::PermissionDenied, why));
+        }
         let (listener, address) = Listener::bind(address)?;
+        let file = match &address {
+            Address::Unix(path) => file_of(path),
+            Address::Tcp { .. } => None,
+        };
         let shared = Arc::new(Shared {
             target,
             manners,
             stopping: AtomicBool::new(false),
             wake: eventfd(0, EventfdFlags::CLOEXEC | EventfdFlags::NONBLOCK)?,
             clients: Lock::default(),
+            held: AtomicUsize::new(0),
         });
         let thread = std::thread::Builder::new().name("control".to_owned()).spawn({
             let shared = shared.clone();
             move || shared.listen(&listener)
         })?;
-        Ok(Self { address, shared, listener: Some(thread) })
+        Ok(Self { address, file, shared, listener: Some(thread) })
     }
 
     /// Where the server listens; the port is the one that was found free.
@@ -147,17 +181,29 @@ impl Drop for Server {
         if let Some(listener) = self.listener.take() {
             let _ = listener.join();
         }
-        let clients = std::mem::take(&mut *self.shared.clients());
-        for (stream, _) in &clients {
-            stream.stop_reading();
-        }
-        for (_, thread) in clients {
-            let _ = thread.join();
-        }
-        if let Address::Unix(path) = &self.address {
-            // Somebody may have removed it already.
+        let mut clients = std::mem::take(&mut *self.shared.clients());
+        clients.iter().for_each(|(stream, _)| stream.stop_reading());
+        wait_for(&mut clients);
+        // They do not read what they asked for.
+        clients.iter().for_each(|(stream, _)| drop(stream.end()));
+        wait_for(&mut clients);
+        // A thread that is left waits for a handler, and ends behind it.
+        if let Address::Unix(path) = &self.address
+            && self.file.is_some()
+            && file_of(path) == self.file
+        {
+            // It may have been removed by now.
             let _ = std::fs::remove_file(path);
         }
+    }
+}
+
+/// Waits for clients' threads to end, for a while. Those that have ended are removed.
+fn wait_for(clients: &mut Vec<(Stream, JoinHandle<()>)>) {
+    let until = Instant::now() + FAREWELL;
+    while !clients.is_empty() && Instant::now() < until {
+        clients.retain(|(_, thread)| !thread.is_finished());
+        std::thread::sleep(Duration::from_millis(if clients.is_empty() { 0 } else { 2 }));
     }
 }
 
@@ -205,10 +251,7 @@ impl Shared {
     }
 
     fn serve(&self, stream: &mut Stream) -> io::Result<()> {
-        let mut session = match self.manners.read_only {
-            true => Session::read_only(),
-            false => Session::default(),
-        };
+        let mut session = Session::new(self.manners.access.clone());
         let name = stream.describe();
         self.announce(&format!("opened connection {name}"));
         let outcome = self.converse(stream, &mut session);
@@ -226,24 +269,74 @@ impl Shared {
     fn converse(&self, stream: &mut Stream, session: &mut Session) -> io::Result<()> {
         let mut answer = GREETING.to_vec();
         let mut buffer = vec![0; 16 << 10];
+        let mut held = Held { all: &self.held, own: 0 };
         while !session.is_closed() {
-            stream.write_all(&answer)?;
-            answer.clear();
-            if self.stopping.load(Ordering::SeqCst) {
+            send(stream, &answer)?;
+            answer = Vec::new();
+            if session.is_unfinished() {
+                session.receive(&[], &*self.target, &mut answer);
+            } else if self.stopping.load(Ordering::SeqCst) {
+                break;
+            } else {
+                match stream.read(&mut buffer) {
+                    Ok(0) => session.finish(&*self.target, &mut answer),
+                    Ok(n) => {
+                        let bytes = buffer.get(..n).unwrap_or(&[]);
+                        session.receive(bytes, &*self.target, &mut answer);
+                    }
+                    Err(error) if error.kind() == ErrorKind::Interrupted => {}
+                    Err(error) => return Err(error),
+                }
+            }
+            if !held.set(session.held() + answer.capacity()) {
+                answer = b"521 Clients ask for too much at a time\r\n".to_vec();
                 break;
             }
-            match stream.read(&mut buffer) {
-                Ok(0) => session.finish(&*self.target, &mut answer),
-                Ok(n) => {
-                    session.receive(buffer.get(..n).unwrap_or(&[]), &*self.target, &mut answer);
-                }
+        }
+        send(stream, &answer)?;
+        stream.end()
+    }
+}
+
+/// The bytes that one client keeps in memory, among those of all.
+struct Held<'a> {
+    all: &'a AtomicUsize,
+    own: usize,
+}
+
+impl Held<'_> {
+    /// Returns whether all clients together keep no more than they may.
+    fn set(&mut self, bytes: usize) -> bool {
+        let others = self.all.fetch_sub(self.own, Ordering::Relaxed) - self.own;
+        self.all.fetch_add(bytes, Ordering::Relaxed);
+        self.own = bytes;
+        others + bytes <= MOST_HELD
+    }
+}
+
+impl Drop for Held<'_> {
+    fn drop(&mut self) {
+        self.set(0);
+    }
+}
+
+/// Sends an answer to a client, as long as it reads.
+fn send(stream: &mut Stream, answer: &[u8]) -> io::Result<()> {
+    for mut piece in answer.chunks(PIECE) {
+        let since = Instant::now();
+        while !piece.is_empty() {
+            match stream.write(piece) {
+                Ok(0) => return Err(ErrorKind::WriteZero.into()),
+                Ok(n) => piece = piece.get(n..).unwrap_or(&[]),
                 Err(error) if error.kind() == ErrorKind::Interrupted => {}
                 Err(error) => return Err(error),
             }
+            if !piece.is_empty() && since.elapsed() > PATIENCE {
+                return Err(ErrorKind::TimedOut.into());
+            }
         }
-        stream.write_all(&answer)?;
-        stream.end()
     }
+    Ok(())
 }
 
 enum Listener {
@@ -297,19 +390,36 @@ fn bind_tcp(host: IpAddr, port: u16, or_next: bool) -> io::Result<TcpListener> {
     }
 }
 
-/// Binds a socket in the file system; one that a crashed program left there is replaced.
+/// Binds a socket in the file system, which its owner alone can open. One that a crashed program left there is replaced;
+/// any other file is left alone, and no symbolic link is followed.
 fn bind_unix(path: &Path) -> io::Result<UnixListener> {
-    match UnixListener::bind(path) {
-        Err(error) if error.kind() == ErrorKind::AddrInUse => {
-            match UnixStream::connect(path) {
-                Err(refused) if refused.kind() == ErrorKind::ConnectionRefused => {}
-                _ => return Err(error),
-            }
-            std::fs::remove_file(path)?;
-            UnixListener::bind(path)
+    let address = SocketAddrUnix::new(path)?;
+    let socket =
+        net::socket_with(AddressFamily::UNIX, SocketType::STREAM, SocketFlags::CLOEXEC, None)?;
+    // The file gets the socket's mode (unix(7)): so there is no moment at which others could connect.
+    fs::fchmod(&socket, Mode::RUSR | Mode::WUSR)?;
+    if let Err(error) = net::bind(&socket, &address) {
+        let is_left = || {
+            let is_socket = path.symlink_metadata().is_ok_and(|file| file.file_type().is_socket());
+            let refused = |error: io::Error| error.kind() == ErrorKind::ConnectionRefused;
+            is_socket && UnixStream::connect(path).is_err_and(refused)
+        };
+        if error != Errno::ADDRINUSE || !is_left() {
+            return Err(error.into());
         }
-        bound => bound,
+        std::fs::remove_file(path)?;
+        net::bind(&socket, &address)?;
     }
+    net::listen(&socket, BACKLOG)?;
+    Ok(socket.into())
+}
+
+/// The clients that wait until they are accepted.
+const BACKLOG: i32 = 128;
+
+/// Which file a path leads to, without following a symbolic link.
+fn file_of(path: &Path) -> Option<(u64, u64)> {
+    path.symlink_metadata().ok().map(|file| (file.dev(), file.ino()))
 }
 
 enum Stream {

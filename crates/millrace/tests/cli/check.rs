@@ -200,3 +200,35 @@ fn handlers_are_listed() {
     assert_eq!(wrong.status, 1);
     assert_eq!(wrong.stderr, "millrace: there is no element ‘Q’; did you mean ‘q’?\n");
 }
+
+#[test]
+fn a_value_for_a_variable_that_the_file_lacks_is_an_error_everywhere() {
+    let file = TempFile::new(
+        "dev.click",
+        "define($DEV lo, $COUNT 5);\nInfiniteSource(LIMIT $COUNT) -> Discard; // $DEV\n",
+    );
+    for command in ["check", "run", "flatten", "plan", "handlers", "graph"] {
+        let done = millrace(&[command, &file.path(), "DEVICE=eth0"]);
+        assert_eq!(done.status, 1, "{command}: {}", done.stderr);
+        let expected = "there is no variable ‘DEVICE’; did you mean ‘DEV’?";
+        assert!(done.stderr.contains(expected), "{command}: {}", done.stderr);
+        let done = millrace(&[command, &file.path(), "dev=eth0"]);
+        assert!(done.stderr.contains("did you mean ‘DEV’?"), "{command}: {}", done.stderr);
+    }
+    assert_eq!(millrace(&["check", &file.path(), "DEV=eth0", "COUNT=7"]).status, 0);
+    let plain = millrace(&["check", "-e", "Idle -> Discard", "N=1"]);
+    assert!(plain.stderr.contains("the configuration has none"), "{}", plain.stderr);
+}
+
+#[test]
+fn a_variable_without_a_value_is_an_error() {
+    let file = TempFile::new("unset.click", "FromDevice($DEVICE) -> Discard;\n");
+    let done = millrace(&["check", &file.path()]);
+    assert_eq!(done.status, 1);
+    assert!(done.stderr.contains("variable ‘DEVICE’ has no value"), "{}", done.stderr);
+    assert!(done.stderr.contains("`DEVICE=VALUE` on the command line"), "{}", done.stderr);
+    assert_eq!(millrace(&["check", &file.path(), "DEVICE=lo"]).status, 0);
+    // A default, single quotes, and the variables of a script are no mistakes.
+    let fine = "Idle -> Print('$x', MAXLENGTH ${N-5}) -> Discard; Script(set y 1, print $y)";
+    assert_eq!(millrace(&["check", "-e", fine]).status, 0);
+}

@@ -161,3 +161,76 @@ fn a_socket_that_a_crash_left_behind_is_replaced() {
     assert_eq!(done.status, 0, "{}", done.stderr);
     assert!(!path.exists());
 }
+
+#[test]
+fn a_client_that_does_not_read_keeps_nobody_waiting() {
+    let running = Running::start(COUNTING);
+    let mut deaf = TcpStream::connect(format!("127.0.0.1:{}", running.port)).unwrap();
+    // Each answer is thousands of bytes, and none is read: the router keeps few of them.
+    deaf.set_write_timeout(Some(std::time::Duration::from_millis(300))).unwrap();
+    let _ = deaf.write_all(&b"READ flatconfig\r\nREAD list\r\nREAD config\r\n".repeat(200_000));
+    let resident = || {
+        let status =
+            std::fs::read_to_string(format!("/proc/{}/status", running.child.id())).unwrap();
+        let line = status.lines().find(|line| line.starts_with("VmRSS:")).unwrap();
+        line.split_whitespace().nth(1).unwrap().parse::<u64>().unwrap()
+    };
+    assert!(resident() < 400_000, "{} KB", resident());
+    let begun = std::time::Instant::now();
+    assert_eq!(running.stop().status, 0);
+    assert!(begun.elapsed() < std::time::Duration::from_secs(5), "{:?}", begun.elapsed());
+}
+
+#[test]
+fn what_is_no_socket_is_never_replaced() {
+    use std::os::unix::fs::{MetadataExt, PermissionsExt, symlink};
+    let folder = tempfile::tempdir().unwrap();
+    let run = |path: &std::path::Path| {
+        let config = "InfiniteSource(LIMIT 1, STOP true) -> Discard";
+        millrace(&["run", "-u", path.to_str().unwrap(), "-e", config])
+    };
+    let precious = folder.path().join("router.click");
+    std::fs::write(&precious, "precious").unwrap();
+    let link = folder.path().join("link");
+    symlink(&precious, &link).unwrap();
+    let dangling = folder.path().join("dangling");
+    symlink(folder.path().join("nowhere"), &dangling).unwrap();
+    for path in [&precious, &link, &dangling] {
+        let done = run(path);
+        assert_eq!(done.status, 1, "{}", done.stderr);
+        assert!(done.stderr.contains("Address already in use"), "{}", done.stderr);
+    }
+    assert_eq!(std::fs::read_to_string(&precious).unwrap(), "precious");
+    assert!(link.is_symlink() && dangling.is_symlink());
+
+    // The owner alone can open it; a file that has taken its place is left.
+    let running = Running::start(COUNTING);
+    let socket = std::path::PathBuf::from(running.socket());
+    assert_eq!(socket.metadata().unwrap().permissions().mode() & 0o777, 0o600);
+    assert_eq!(socket.metadata().unwrap().uid(), rustix_uid());
+    std::fs::remove_file(&socket).unwrap();
+    std::fs::write(&socket, "mine").unwrap();
+    assert_eq!(running.write(&["stop"]).status, 0);
+    assert!(Done::from(running.child.wait_with_output().unwrap()).status == 0);
+    assert_eq!(std::fs::read_to_string(&socket).unwrap(), "mine");
+}
+
+fn rustix_uid() -> u32 {
+    use std::os::unix::fs::MetadataExt;
+    std::fs::metadata("/proc/self").unwrap().uid()
+}
+
+#[test]
+fn other_machines_need_a_token() {
+    let run = |more: &[&str]| {
+        let config = "InfiniteSource(LIMIT 1, STOP true) -> Discard";
+        millrace(&[&["run", "-p", "0.0.0.0:0", "-e", config], more].concat())
+    };
+    let refused = run(&[]);
+    assert_eq!(refused.status, 1);
+    assert!(refused.stderr.contains("a token is needed"), "{}", refused.stderr);
+    let file = crate::TempFile::new("token", "open sesame\n");
+    assert_eq!(run(&["--token-file", &file.path()]).status, 0);
+    let empty = crate::TempFile::new("token", "\n");
+    assert!(run(&["--token-file", &empty.path()]).stderr.contains("is empty"));
+}

@@ -1,7 +1,7 @@
 //! `millrace run`.
 
 use std::io::{BufRead, BufReader};
-use std::process::Stdio;
+use std::process::{Command, Stdio};
 use std::time::{Duration, Instant};
 
 use serde_json::Value;
@@ -275,4 +275,56 @@ fn devices_are_announced_and_counted() {
     let received = devices.iter().find(|device| device["direction"] == "in").unwrap();
     assert!(received["packets"].as_u64().unwrap() >= 100, "{received}");
     assert_eq!(element(&summary, "c")["in"], received["packets"]);
+}
+
+#[test]
+fn a_source_without_end_stops_on_virtual_time_too() {
+    for source in ["InfiniteSource", "RandomSource(60)", "RatedSource(1000000000)"] {
+        let config = format!("{source} -> Discard");
+        let begun = std::time::Instant::now();
+        let done = millrace(&["run", "--simtime", "--for", "0.2s", "-e", &config]);
+        assert_eq!(done.status, 0, "{source}: {}", done.stderr);
+        assert!(begun.elapsed().as_secs() < 5, "{source}: {:?}", begun.elapsed());
+    }
+}
+
+#[test]
+fn no_signal_loses_what_was_dumped() {
+    let folder = tempfile::tempdir().unwrap();
+    for (signal, ends) in [
+        ("HUP", true),
+        ("TERM", true),
+        ("INT", true),
+        ("USR1", false),
+        ("USR2", false),
+        ("PIPE", false),
+    ] {
+        let file = folder.path().join(signal);
+        let config = format!("RatedSource(RATE 1000) -> ToDump({})", file.display());
+        let mut child = millrace_command()
+            .args(["run", "-e", &config])
+            .stdout(Stdio::piped())
+            .stderr(Stdio::piped())
+            .spawn()
+            .unwrap();
+        while std::fs::metadata(&file).is_err() {
+            std::thread::sleep(std::time::Duration::from_millis(10));
+        }
+        std::thread::sleep(std::time::Duration::from_millis(300));
+        let pid = child.id().to_string();
+        let send = |signal: &str| {
+            let signal = format!("-{signal}");
+            assert!(Command::new("kill").args([&signal, &pid]).status().unwrap().success());
+        };
+        send(signal);
+        if !ends {
+            std::thread::sleep(std::time::Duration::from_millis(200));
+            assert!(child.try_wait().unwrap().is_none(), "{signal} ended it");
+            send("TERM");
+        }
+        let done = Done::from(child.wait_with_output().unwrap());
+        assert_eq!(done.status, 0, "{signal}: {}", done.stderr);
+        assert!(std::fs::metadata(&file).unwrap().len() > 1000, "{signal}");
+        assert_eq!(done.stderr.contains("ToDump"), signal == "USR1", "{signal}: {}", done.stderr);
+    }
 }

@@ -10,6 +10,7 @@ mod ip6;
 mod nat;
 mod program;
 mod rings;
+mod swap;
 mod tap;
 mod throughput;
 mod xdp;

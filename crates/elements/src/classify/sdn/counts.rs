@@ -1,4 +1,4 @@
-//! The counts of a seven-field classifier, and the handlers that show them. [`SDNClassifier`](super::sdn_classifier)
+//! The counts of a seven-field classifier, and the handlers that show them. [`SDNClassifier`](crate::classify::sdn_classifier)
 //! and its GPU form share them.
 
 use std::sync::OnceLock;
@@ -22,7 +22,7 @@ impl SdnCounts {
         Self { outputs, of_threads: PerThread::default(), before: Lock::default() }
     }
 
-    /// Counts packets by their ports, as returned by [`Compiled::port`](super::sdn_rules::Compiled::port).
+    /// Counts packets by their ports, as returned by [`Compiled::port`](super::rules::Compiled::port).
     #[inline]
     pub(crate) fn add(&self, cx: &Context, ports: impl Iterator<Item = u16>) {
         let zeros = || (0..self.outputs + 2).map(|_| Count::default()).collect();

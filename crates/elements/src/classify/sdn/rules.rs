@@ -1,5 +1,5 @@
 //! The rules of a seven-field classifier: where they come from, how fields are read from packets, and how rules change
-//! while packets are classified. [`SDNClassifier`](super::sdn_classifier) and its GPU form share them.
+//! while packets are classified. [`SDNClassifier`](crate::classify::sdn_classifier) and its GPU form share them.
 
 use std::path::Path;
 use std::sync::atomic::{AtomicBool, Ordering::Relaxed};

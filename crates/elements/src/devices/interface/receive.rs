@@ -10,7 +10,7 @@ use millrace_core::{
     Batch, BiasedMutex, Context, Count, Element, Handlers, Init, Lock, PerThread, Refused, Router,
     Setup, Task, Timestamp,
 };
-use millrace_io::{Meter, Opened, QueueCounts, Queues, RxOptions, RxQueue, trouble};
+use millrace_io::{Meter, Method, Opened, QueueCounts, Queues, RxOptions, RxQueue, trouble};
 
 use super::backend::Source;
 
@@ -100,14 +100,43 @@ impl Reception {
         }
     }
 
-    /// Opens the device and starts to receive.
-    pub(crate) fn initialize(&self, init: &Init<'_>) -> Result<(), Refused> {
+    /// Opens the device and starts to receive. If `predecessor`, the element that this one is to replace, has the device
+    /// open with the same options, this waits until it [inherits](Self::inherit) the queues instead: two sockets would
+    /// both receive each packet for a while, and packets waiting in the old one would be lost.
+    pub(crate) fn initialize(
+        &self,
+        init: &Init<'_>,
+        predecessor: Option<&Self>,
+    ) -> Result<(), Refused> {
+        if predecessor.is_some_and(|old| self.can_inherit(old)) {
+            return Ok(());
+        }
         match self.open(init) {
             Err(refused) if self.optional => {
                 init.router().chatter(&format!("{}: {refused}; it receives nothing", init.name()));
                 Ok(())
             }
             outcome => outcome,
+        }
+    }
+
+    /// Whether the queues of `old` are those that this element would open. Queues of DPDK and AF_XDP are shared between
+    /// elements, and lose nothing.
+    fn can_inherit(&self, old: &Self) -> bool {
+        matches!(self.options.method, Method::Ring | Method::Socket)
+            && self.device == old.device
+            && self.options == old.options
+            && self.receiver.queues() == old.receiver.queues()
+            && old.lines.get().is_some()
+    }
+
+    /// Takes over the queues of the element that this one replaces, with the packets in them. Call this when the
+    /// threads of `old` have ended.
+    pub(crate) fn inherit(&self, old: &Self, init: &Init<'_>) {
+        let Some(lines) = old.lines.get().filter(|_| self.lines.get().is_none()) else { return };
+        let queues: Vec<_> = lines.queues.iter().filter_map(Line::close).collect();
+        if let Err(Refused(why)) = self.start_with(init, queues, lines.annotated) {
+            init.router().chatter(&format!("{}: {why}", init.name()));
         }
     }
 
@@ -141,6 +170,15 @@ impl Reception {
         opened: Opened<dyn RxQueue>,
     ) -> Result<(), Refused> {
         let Opened { queues, capabilities, .. } = opened;
+        self.start_with(init, queues, capabilities.annotated)
+    }
+
+    fn start_with(
+        &self,
+        init: &Init<'_>,
+        queues: Vec<Box<dyn RxQueue>>,
+        annotated: bool,
+    ) -> Result<(), Refused> {
         if queues.is_empty() {
             return Err(Refused(format!("{}: no queue", self.device)));
         }
@@ -172,7 +210,6 @@ impl Reception {
         let queues = queues.into_iter().map(Line::new).collect();
         // An element is initialised once.
         let first_task = tasks.first().map_or(0, Task::index);
-        let annotated = capabilities.annotated;
         let _ = self.lines.set(Lines { queues, first_task, shares, annotated });
         if self.is_active() {
             tasks.iter().for_each(Task::schedule);
@@ -231,7 +268,7 @@ impl Reception {
     /// Releases the queues. Their counts are kept for the handlers.
     pub(crate) fn cleanup(&self) {
         for line in self.lines.get().iter().flat_map(|lines| &lines.queues) {
-            line.close();
+            drop(line.close());
         }
     }
 
@@ -338,12 +375,12 @@ impl Line {
         *counts
     }
 
-    /// Releases the queue and keeps its counts.
-    fn close(&self) {
+    /// Gives the queue away and keeps its counts.
+    fn close(&self) -> Option<Box<dyn RxQueue>> {
         if self.meter.is_none() {
             self.counts();
         }
-        *self.queue.visit() = None;
+        self.queue.visit().take()
     }
 }
 
@@ -388,6 +425,12 @@ pub(crate) fn handlers<E: Receives>(handlers: &mut Handlers<E>) {
         Ok(())
     });
     handlers.read("home_thread", |e, _| e.reception().home_threads());
+}
+
+/// Opens the device of such an element, or leaves it to the element that this one is to replace until then.
+pub(crate) fn initialize<E: Receives>(element: &E, init: &Init<'_>) -> Result<(), Refused> {
+    let predecessor = init.predecessor::<E>();
+    element.reception().initialize(init, predecessor.as_deref().map(Receives::reception))
 }
 
 /// The cleanup that all such elements share.

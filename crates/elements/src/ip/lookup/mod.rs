@@ -1,8 +1,8 @@
 //! Routing tables, and the elements that use them to route IPv4 packets.
 //!
 //! A [`RouteTable`] has two halves. The routes as configured are in a prefix tree that maps each network to the number
-//! of a hop (`tables/rib.rs`). Packets are looked up in a [`Fib`], which is built from the routes and kept up to date by its
-//! [`FibWriter`]:
+//! of a hop (`rib.rs`). Packets are looked up in a [`Fib`], which is built from the routes and kept up to date by its
+//! [`FibWriter`] (all in `tables`):
 //!
 //! | structure | element | a lookup | a change |
 //! |---|---|---|---|
@@ -24,7 +24,7 @@
 //! - DIR-24-8 tables, whose 32 MiB are too large to copy: each entry is stored separately, in an order in which each
 //!   address goes directly from its hop before the transaction to its hop after it (`Change::rank` explains why).
 //!   Readers may see two addresses change one after the other, as when two packets are routed one after the other.
-//! - Structures with a directory of slots (`tables/slotted.rs`): each changed slot is stored separately, and leads readers to
+//! - Structures with a directory of slots (`slotted.rs`): each changed slot is stored separately, and leads readers to
 //!   a part built beside the old one.
 //!
 //! Resources that a change leaves behind, such as the number of a hop without routes or a node that was replaced, may

@@ -44,6 +44,9 @@ pub(crate) enum Failure {
     Other(String),
 }
 
+/// Bytes that a line may have. A few bytes of a packed file unpack to a line without end.
+const LONGEST_LINE: usize = 1 << 20;
+
 impl LineFile {
     /// A file that is not open.
     pub(crate) fn closed(name: &str) -> Self {
@@ -200,6 +203,10 @@ impl LineFile {
                     None => looked = end,
                 },
                 None => looked = left.len(),
+            }
+            if looked > LONGEST_LINE {
+                let message = format!("a line is longer than {LONGEST_LINE} bytes");
+                return Err(io::Error::new(io::ErrorKind::InvalidData, message));
             }
             if self.fill()? == 0 {
                 return Ok(self.left().len());

@@ -180,6 +180,7 @@ impl SummaryReader {
         remarks: &mut Vec<Remark>,
     ) -> std::io::Result<Option<bool>> {
         const TEXT: u32 = 1 << 31;
+        const LONGEST_RECORD: usize = 1 << 20;
         if !self.file.read_bytes(4, record)? {
             return Ok(None);
         }
@@ -187,6 +188,10 @@ impl SummaryReader {
         let length = (word & !TEXT) as usize;
         if length < 4 {
             remarks.push(self.remark(true, "binary record too short"));
+            return Ok(None);
+        }
+        if length > LONGEST_RECORD {
+            remarks.push(self.remark(true, "binary record too long"));
             return Ok(None);
         }
         if !self.file.read_bytes(length - 4, record)? || record.is_empty() {
