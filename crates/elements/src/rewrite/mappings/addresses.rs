@@ -3,11 +3,10 @@
 use millrace_core::headers::Ipv4Header;
 use millrace_core::{Packet, Setup};
 
-use super::flow_set::{Policy, Timeouts};
+use super::flow_set::{Policy, Timeouts, time};
 use super::flow_table::View;
 use super::transport::write_addresses;
 use crate::flows::checksum::{update_transport, updated};
-use crate::rewrite::rewriter::time;
 
 /// Reads the timeout and the guarantee of address mappings.
 pub(crate) fn policy(setup: &mut Setup<'_>, seconds: u64) -> Policy {

@@ -14,7 +14,8 @@ use std::collections::{BinaryHeap, HashMap};
 use std::sync::MutexGuard;
 use std::sync::atomic::Ordering::Relaxed;
 
-use millrace_core::Lock;
+use millrace_core::args::Seconds;
+use millrace_core::{Lock, Setup};
 
 use super::flow_table::{ANNO_SHIFT, FlowTable, NewMapping, PROTOCOL_SHIFT, Record, SHIFTED, View};
 use super::sequence::SequenceShifts;
@@ -49,6 +50,12 @@ pub(crate) mod seen {
     pub(in crate::rewrite) const STREAMING: u32 = 7;
     /// The bits that these use.
     pub(in crate::rewrite) const MASK: u32 = 0xff;
+}
+
+/// Reads a time in whole seconds; returns milliseconds.
+pub(crate) fn time(setup: &mut Setup<'_>, name: &str) -> Option<u64> {
+    let time: Option<Seconds> = setup.args.optional_keyword(name);
+    time.map(|time| time.as_secs().saturating_mul(1000).min(1 << 50))
 }
 
 impl Timeouts {

@@ -501,9 +501,3 @@ pub(super) fn annotations(setup: &mut Setup<'_>, with_destination: bool) -> Anno
     let _: bool = setup.args.keyword("HANDLE_MIGRATION", false);
     Annotations { destination, reply: reply.map(|anno| anno.0), aggregate }
 }
-
-/// Reads a time in whole seconds; returns milliseconds.
-pub(super) fn time(setup: &mut Setup<'_>, name: &str) -> Option<u64> {
-    let time: Option<Seconds> = setup.args.optional_keyword(name);
-    time.map(|time| time.as_secs().saturating_mul(1000).min(1 << 50))
-}

@@ -6,8 +6,7 @@ use millrace_core::args::{Arg, ArgText, Scope};
 
 use super::address::Address;
 use super::error::Error;
-use super::route::{Hop, Prefix, Route};
-use crate::ip::lookup::tables::hops::MAX_PORT;
+use super::route::{Hop, MAX_PORT, Prefix, Route};
 
 /// What to do to a routing table.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
