@@ -13,13 +13,12 @@ use std::sync::{Arc, MutexGuard, OnceLock};
 use std::time::{Duration, Instant};
 
 use anyhow::{Context, ensure};
-use millrace_core::net::{EtherAddress, Ipv4Prefix};
 use millrace_core::router::Options;
 use millrace_core::services::Services;
 use millrace_core::{Batch, Lock, Router, cycles};
 use millrace_io::{
-    Backend, Capabilities, DeviceError, DeviceFacts, Devices, Method, Opened, RxOptions, RxQueue,
-    TxOptions, TxQueue,
+    Backend, DeviceError, DeviceFacts, Devices, Method, Opened, RxOptions, RxQueue, TxOptions,
+    TxQueue,
 };
 use rustix::time::{ClockId, clock_gettime};
 
@@ -270,7 +269,7 @@ impl Backend for Feed {
                 is_over: device != INGRESS,
             })
         };
-        Ok(opened((0..count).map(queue).collect()))
+        Ok(Opened::new("bench", (0..count).map(queue).collect()))
     }
 
     fn open_tx(
@@ -286,25 +285,12 @@ impl Backend for Feed {
                 sent: Sent::default(),
             })
         };
-        Ok(opened((0..options.queues.count.max(1)).map(queue).collect()))
+        Ok(Opened::new("bench", (0..options.queues.count.max(1)).map(queue).collect()))
     }
 
     fn facts(&self, _: &str, _: &Method) -> DeviceFacts {
         DeviceFacts { tx_queues: Some(self.0.threads), ..DeviceFacts::default() }
     }
-
-    fn ether(&self, _device: &str) -> Option<EtherAddress> {
-        None
-    }
-
-    fn ipv4(&self, _device: &str) -> Option<Ipv4Prefix> {
-        None
-    }
-}
-
-fn opened<Q: ?Sized>(queues: Vec<Box<Q>>) -> Opened<Q> {
-    let capabilities = Capabilities { backend: "bench", ..Capabilities::default() };
-    Opened { queues, capabilities, changes: Vec::new() }
 }
 
 /// Where packets arrive: each `step`-th of all.

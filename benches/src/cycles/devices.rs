@@ -14,11 +14,8 @@ use std::sync::atomic::{AtomicU64, Ordering::Relaxed};
 use std::sync::{Arc, OnceLock};
 
 use millrace_core::memory::DEFAULT_HEADROOM;
-use millrace_core::net::{EtherAddress, Ipv4Prefix};
 use millrace_core::{Batch, Lock, Packet, Router, cycles};
-use millrace_io::{
-    Backend, Capabilities, DeviceError, Opened, RxOptions, RxQueue, TxOptions, TxQueue,
-};
+use millrace_io::{Backend, DeviceError, Opened, RxOptions, RxQueue, TxOptions, TxQueue};
 
 use super::counters::{Counters, Counts};
 use crate::callgrind::mark;
@@ -160,16 +157,19 @@ impl Backend for BenchDevices {
         }
         let first = if self.0.manner.anywhere { device } else { INGRESS };
         if device != self.0.ingress.get_or_init(|| first.to_owned()) {
-            return Ok(opened(Box::new(Silent)));
+            return Ok(Opened::new("bench", vec![Box::new(Silent)]));
         }
-        Ok(opened(Box::new(Replay {
-            state: self.0.clone(),
-            next: 0,
-            given: 0,
-            watch: StopWatch::new(&self.0.length),
-            patience: PATIENCE,
-            wanted: 0,
-        })))
+        Ok(Opened::new(
+            "bench",
+            vec![Box::new(Replay {
+                state: self.0.clone(),
+                next: 0,
+                given: 0,
+                watch: StopWatch::new(&self.0.length),
+                patience: PATIENCE,
+                wanted: 0,
+            })],
+        ))
     }
 
     fn open_tx(
@@ -177,25 +177,15 @@ impl Backend for BenchDevices {
         device: &str,
         _options: &TxOptions,
     ) -> Result<Opened<dyn TxQueue>, DeviceError> {
-        Ok(opened(Box::new(Sink {
-            state: self.0.clone(),
-            device: device.to_owned(),
-            held: VecDeque::with_capacity(self.0.manner.held + Batch::CAPACITY),
-        })))
+        Ok(Opened::new(
+            "bench",
+            vec![Box::new(Sink {
+                state: self.0.clone(),
+                device: device.to_owned(),
+                held: VecDeque::with_capacity(self.0.manner.held + Batch::CAPACITY),
+            })],
+        ))
     }
-
-    fn ether(&self, _device: &str) -> Option<EtherAddress> {
-        None
-    }
-
-    fn ipv4(&self, _device: &str) -> Option<Ipv4Prefix> {
-        None
-    }
-}
-
-fn opened<Q: ?Sized>(queue: Box<Q>) -> Opened<Q> {
-    let capabilities = Capabilities { backend: "bench", ..Capabilities::default() };
-    Opened { queues: vec![queue], capabilities, changes: Vec::new() }
 }
 
 /// A device on which nothing arrives.

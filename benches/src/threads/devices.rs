@@ -5,11 +5,9 @@ use std::io;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering::Relaxed};
 
-use millrace_core::net::{EtherAddress, Ipv4Prefix};
 use millrace_core::{Batch, Count, Lock};
 use millrace_io::{
-    Backend, Capabilities, DeviceError, DeviceFacts, Method, Opened, RxOptions, RxQueue, TxOptions,
-    TxQueue,
+    Backend, DeviceError, DeviceFacts, Method, Opened, RxOptions, RxQueue, TxOptions, TxQueue,
 };
 
 use crate::cycles::Trace;
@@ -78,32 +76,19 @@ impl Backend for Rig {
                 counter: add(&self.0.received),
             })
         };
-        Ok(opened(queues.map(feed).collect()))
+        Ok(Opened::new("bench", queues.map(feed).collect()))
     }
 
     fn open_tx(&self, _: &str, options: &TxOptions) -> Result<Opened<dyn TxQueue>, DeviceError> {
         let count = options.queues.count.min(self.0.tx_queues);
         let drain =
             |_| -> Box<dyn TxQueue> { Box::new(Drain { counter: add(&self.0.transmitted) }) };
-        Ok(opened((0..count).map(drain).collect()))
+        Ok(Opened::new("bench", (0..count).map(drain).collect()))
     }
 
     fn facts(&self, _: &str, _: &Method) -> DeviceFacts {
         DeviceFacts { tx_queues: Some(self.0.tx_queues), ..DeviceFacts::default() }
     }
-
-    fn ether(&self, _: &str) -> Option<EtherAddress> {
-        None
-    }
-
-    fn ipv4(&self, _: &str) -> Option<Ipv4Prefix> {
-        None
-    }
-}
-
-fn opened<Q: ?Sized>(queues: Vec<Box<Q>>) -> Opened<Q> {
-    let capabilities = Capabilities { backend: "bench", ..Capabilities::default() };
-    Opened { queues, capabilities, changes: Vec::new() }
 }
 
 /// A receive queue: every `step`-th frame of the trace.

@@ -11,13 +11,12 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering::SeqCst};
 use std::time::{Duration, Instant};
 
-use millrace_core::net::{EtherAddress, Ipv4Prefix};
 use millrace_core::router::Options;
 use millrace_core::services::Services;
 use millrace_core::{Batch, Packet, Router};
 use millrace_io::{
-    Backend, Capabilities, DeviceError, DeviceFacts, Devices, Method, Opened, QueueCounts,
-    RxOptions, RxQueue, TxOptions, TxQueue,
+    Backend, DeviceError, DeviceFacts, Devices, Method, Opened, QueueCounts, RxOptions, RxQueue,
+    TxOptions, TxQueue,
 };
 
 /// What all queues of a device saw.
@@ -102,28 +101,16 @@ impl TxQueue for Queue {
 
 impl Backend for Single {
     fn open_rx(&self, _: &str, _: &RxOptions) -> Result<Opened<dyn RxQueue>, DeviceError> {
-        Ok(opened(Box::new(Queue::new(&self.0))))
+        Ok(Opened::new("test", vec![Box::new(Queue::new(&self.0))]))
     }
 
     fn open_tx(&self, _: &str, _: &TxOptions) -> Result<Opened<dyn TxQueue>, DeviceError> {
-        Ok(opened(Box::new(Queue::new(&self.0))))
+        Ok(Opened::new("test", vec![Box::new(Queue::new(&self.0))]))
     }
 
     fn facts(&self, _: &str, _: &Method) -> DeviceFacts {
         DeviceFacts { rx_queues: Some(1), tx_queues: Some(1), ..DeviceFacts::default() }
     }
-
-    fn ether(&self, _: &str) -> Option<EtherAddress> {
-        None
-    }
-
-    fn ipv4(&self, _: &str) -> Option<Ipv4Prefix> {
-        None
-    }
-}
-
-fn opened<Q: ?Sized>(queue: Box<Q>) -> Opened<Q> {
-    Opened { queues: vec![queue], capabilities: Capabilities::default(), changes: Vec::new() }
 }
 
 /// For what takes some milliseconds.

@@ -11,13 +11,12 @@ use std::sync::{Arc, Mutex};
 use std::thread::ThreadId;
 use std::time::{Duration, Instant};
 
-use millrace_core::net::{EtherAddress, Ipv4Prefix};
 use millrace_core::router::Options;
 use millrace_core::services::Services;
 use millrace_core::{Batch, Packet};
 use millrace_io::{
-    Backend, Capabilities, DeviceError, DeviceFacts, Devices, Method, Opened, QueueCounts,
-    RxOptions, RxQueue, TxOptions, TxQueue,
+    Backend, DeviceError, DeviceFacts, Devices, Method, Opened, QueueCounts, RxOptions, RxQueue,
+    TxOptions, TxQueue,
 };
 
 /// Devices with so many queues each; each receive queue has so many packets.
@@ -48,7 +47,7 @@ impl Backend for Card {
         let queue = |number| -> Box<dyn RxQueue> {
             Box::new(Queue { number, next: 0, seen: self.seen.clone() })
         };
-        Ok(opened((first..end).map(queue).collect()))
+        Ok(Opened::new("test", (first..end).map(queue).collect()))
     }
 
     fn open_tx(&self, _: &str, options: &TxOptions) -> Result<Opened<dyn TxQueue>, DeviceError> {
@@ -56,25 +55,13 @@ impl Backend for Card {
         let queue = |number| -> Box<dyn TxQueue> {
             Box::new(Queue { number, next: 0, seen: self.seen.clone() })
         };
-        Ok(opened((0..count).map(queue).collect()))
+        Ok(Opened::new("test", (0..count).map(queue).collect()))
     }
 
     fn facts(&self, _: &str, _: &Method) -> DeviceFacts {
         let rx_queues = self.known.then_some(self.rx_queues);
         DeviceFacts { rx_queues, ..DeviceFacts::default() }
     }
-
-    fn ether(&self, _: &str) -> Option<EtherAddress> {
-        None
-    }
-
-    fn ipv4(&self, _: &str) -> Option<Ipv4Prefix> {
-        None
-    }
-}
-
-fn opened<Q: ?Sized>(queues: Vec<Box<Q>>) -> Opened<Q> {
-    Opened { queues, capabilities: Capabilities::default(), changes: Vec::new() }
 }
 
 struct Queue {

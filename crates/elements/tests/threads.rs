@@ -13,14 +13,13 @@ use std::time::{Duration, Instant};
 
 use millrace_core::clock::Clock;
 use millrace_core::memory::copies;
-use millrace_core::net::{EtherAddress, Ipv4Prefix};
 use millrace_core::router::Options;
 use millrace_core::services::Services;
 use millrace_core::topology::Topology;
 use millrace_core::{Batch, Class, Context, Element, Failed, Packet, Router, Setup, register};
 use millrace_io::{
-    Backend, Capabilities, DeviceError, DeviceFacts, Devices, Method, Opened, RxOptions, RxQueue,
-    TxOptions, TxQueue,
+    Backend, DeviceError, DeviceFacts, Devices, Method, Opened, RxOptions, RxQueue, TxOptions,
+    TxQueue,
 };
 
 use router::engine;
@@ -65,30 +64,21 @@ impl Backend for Mill {
             let flows = own.map(|flow| base + flow).collect();
             Box::new(Source { flows, next: 0 })
         };
-        Ok(opened((first..(first + options.queues.count).min(all)).map(queue).collect()))
+        Ok(Opened::new(
+            "test",
+            (first..(first + options.queues.count).min(all)).map(queue).collect(),
+        ))
     }
 
     fn open_tx(&self, _: &str, options: &TxOptions) -> Result<Opened<dyn TxQueue>, DeviceError> {
         let queue = |_| -> Box<dyn TxQueue> { Box::new(Sink(self.sent.clone())) };
-        Ok(opened((0..options.queues.count.min(self.tx_queues)).map(queue).collect()))
+        Ok(Opened::new("test", (0..options.queues.count.min(self.tx_queues)).map(queue).collect()))
     }
 
     fn facts(&self, _: &str, _: &Method) -> DeviceFacts {
         let (rx_queues, tx_queues) = (Some(self.rx_queues), Some(self.tx_queues));
         DeviceFacts { rx_queues, tx_queues, ..DeviceFacts::default() }
     }
-
-    fn ether(&self, _: &str) -> Option<EtherAddress> {
-        None
-    }
-
-    fn ipv4(&self, _: &str) -> Option<Ipv4Prefix> {
-        None
-    }
-}
-
-fn opened<Q: ?Sized>(queues: Vec<Box<Q>>) -> Opened<Q> {
-    Opened { queues, capabilities: Capabilities::default(), changes: Vec::new() }
 }
 
 /// One packet of each flow in turn.

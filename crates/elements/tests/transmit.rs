@@ -11,13 +11,12 @@ use std::sync::{Arc, Mutex};
 use std::time::{Duration, Instant};
 
 use millrace_core::clock::Clock;
-use millrace_core::net::{EtherAddress, Ipv4Prefix};
 use millrace_core::router::Options;
 use millrace_core::services::Services;
 use millrace_core::{Batch, Engine, Packet, Reason, Timestamp};
 use millrace_io::{
-    Backend, Capabilities, DeviceError, DeviceFacts, Devices, Method, Opened, RxOptions, RxQueue,
-    TxOptions, TxQueue,
+    Backend, DeviceError, DeviceFacts, Devices, Method, Opened, RxOptions, RxQueue, TxOptions,
+    TxQueue,
 };
 
 /// A device that receives numbered packets, and transmits while it is open: as many at a time as it has `room` for, if that is
@@ -44,30 +43,18 @@ impl Gate {
 
 impl Backend for Gate {
     fn open_rx(&self, _: &str, _: &RxOptions) -> Result<Opened<dyn RxQueue>, DeviceError> {
-        Ok(opened(vec![Box::new(Source(0))]))
+        Ok(Opened::new("test", vec![Box::new(Source(0))]))
     }
 
     fn open_tx(&self, _: &str, options: &TxOptions) -> Result<Opened<dyn TxQueue>, DeviceError> {
         self.queues.store(options.queues.count, SeqCst);
         let queue = |_| -> Box<dyn TxQueue> { Box::new(self.clone()) };
-        Ok(opened((0..options.queues.count).map(queue).collect()))
+        Ok(Opened::new("test", (0..options.queues.count).map(queue).collect()))
     }
 
     fn facts(&self, _: &str, _: &Method) -> DeviceFacts {
         DeviceFacts { rx_queues: Some(1), ..DeviceFacts::default() }
     }
-
-    fn ether(&self, _: &str) -> Option<EtherAddress> {
-        None
-    }
-
-    fn ipv4(&self, _: &str) -> Option<Ipv4Prefix> {
-        None
-    }
-}
-
-fn opened<Q: ?Sized>(queues: Vec<Box<Q>>) -> Opened<Q> {
-    Opened { queues, capabilities: Capabilities::default(), changes: Vec::new() }
 }
 
 /// Packets that hold their number.

@@ -19,11 +19,11 @@ mod offload;
 mod options;
 pub mod pcap;
 mod queue;
+#[cfg(target_os = "linux")]
+mod reopening;
 mod rule;
 pub mod socket;
 pub mod tap;
-#[cfg(target_os = "linux")]
-mod vlan;
 #[cfg(target_os = "linux")]
 mod watch;
 

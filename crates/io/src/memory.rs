@@ -26,7 +26,7 @@ use rustix::event::{EventfdFlags, eventfd};
 use crate::bpf;
 use crate::meter::Meter;
 use crate::options::{RxOptions, TapOptions, TxOptions};
-use crate::queue::{Backend, Capabilities, DeviceError, Opened, RxQueue, Tap, TxQueue};
+use crate::queue::{Backend, DeviceError, Opened, RxQueue, Tap, TxQueue};
 
 /// Virtual devices in pairs. Clones refer to the same devices.
 #[derive(Clone, Default)]
@@ -140,9 +140,9 @@ impl Backend for Network {
 }
 
 fn opened<Q: ?Sized>(queue: Box<Q>) -> Opened<Q> {
-    let capabilities =
-        Capabilities { backend: "memory", zero_copy: true, ..Capabilities::default() };
-    Opened { queues: vec![queue], capabilities, changes: Vec::new() }
+    let mut opened = Opened::new("memory", vec![queue]);
+    opened.capabilities.zero_copy = true;
+    opened
 }
 
 /// One end of a pair. Clones are the same end.
@@ -256,7 +256,7 @@ impl RxQueue for Receiver {
             let extra = packet.len().saturating_sub(self.options.snap_length);
             packet.truncate(self.options.snap_length);
             packet.set_extra_length(u32::try_from(extra).unwrap_or(u32::MAX));
-            packet.set_packet_type(self.type_of(packet.data()));
+            packet.set_packet_type(PacketType::of_frame(packet.data(), self.ether));
             n += 1;
             // There is room.
             let _ = batch.push(packet);
@@ -271,23 +271,6 @@ impl RxQueue for Receiver {
 
     fn meter(&self) -> Option<Arc<Meter>> {
         Some(Arc::clone(&self.meter))
-    }
-}
-
-impl Receiver {
-    fn type_of(&self, frame: &[u8]) -> PacketType {
-        let Some(destination) = frame.first_chunk().map(|bytes| EtherAddress(*bytes)) else {
-            return PacketType::Host;
-        };
-        if destination.is_broadcast() {
-            PacketType::Broadcast
-        } else if destination.is_group() {
-            PacketType::Multicast
-        } else if self.ether.is_some_and(|own| own != destination) {
-            PacketType::OtherHost
-        } else {
-            PacketType::Host
-        }
     }
 }
 

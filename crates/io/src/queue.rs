@@ -108,6 +108,14 @@ pub struct Opened<Q: ?Sized> {
     pub changes: Vec<String>,
 }
 
+impl<Q: ?Sized> Opened<Q> {
+    /// Queues of a device without special capabilities that nothing was changed for.
+    pub fn new(backend: &'static str, queues: Vec<Box<Q>>) -> Self {
+        let capabilities = Capabilities { backend, ..Capabilities::default() };
+        Self { queues, capabilities, changes: Vec::new() }
+    }
+}
+
 /// An interface to the machine's own network stack that is ready, with the requested number of queues in each direction.
 pub struct Tap {
     /// Its name.
@@ -165,10 +173,14 @@ pub trait Backend: Send + Sync {
     }
 
     /// The Ethernet address of a device.
-    fn ether(&self, device: &str) -> Option<EtherAddress>;
+    fn ether(&self, _device: &str) -> Option<EtherAddress> {
+        None
+    }
 
     /// The first IPv4 address of a device and its network.
-    fn ipv4(&self, device: &str) -> Option<Ipv4Prefix>;
+    fn ipv4(&self, _device: &str) -> Option<Ipv4Prefix> {
+        None
+    }
 }
 
 /// Why a device cannot be used.

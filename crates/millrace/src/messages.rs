@@ -29,11 +29,18 @@ fn speaks_utf8() -> bool {
     name.ends_with("utf-8") || name.ends_with("utf8")
 }
 
+/// The number of findings that are shown.
+const MOST_SHOWN: usize = 200;
+
 /// Shows what is wrong with a configuration, each with its place in the text.
 pub(crate) fn show(diagnostics: &[Diagnostic], map: &SourceMap) {
+    let (diagnostics, rest) = diagnostics.split_at(diagnostics.len().min(MOST_SHOWN));
     if !diagnostics.is_empty() {
         let color = std::io::stderr().is_terminal() && std::env::var_os("NO_COLOR").is_none();
         say(render_all(diagnostics, map, Style::Snippet { color }));
+    }
+    if !rest.is_empty() {
+        say(format_args!("and {} more", tally(rest)));
     }
 }
 

@@ -165,12 +165,13 @@ pub(crate) fn configure(loaded: &mut Loaded, options: Options) -> Option<Router>
     let compact = loaded.graph.requirements.iter().any(|word| word.text == "compact_config");
     let written = if compact { "" } else { written };
     let options = Options { written: written.to_owned(), ..options };
+    let known = loaded.diagnostics.len();
     let (router, found) = check(&loaded.graph, &Registry::linked(), options);
     for diagnostic in found {
         // In a graph with holes ports are unused that would not be; what stands in the elements'
         // own arguments is wrong all the same.
         let sound = !incomplete || diagnostic.context.is_some();
-        if sound && !loaded.diagnostics.contains(&diagnostic) {
+        if sound && !loaded.diagnostics.iter().take(known).any(|known| *known == diagnostic) {
             loaded.diagnostics.push(diagnostic);
         }
     }

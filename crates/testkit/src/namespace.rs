@@ -2,9 +2,14 @@
 
 #![allow(clippy::panic, reason = "what cannot be set up fails the test")]
 
+use std::fs::File;
+use std::io;
+use std::os::fd::AsFd;
 use std::path::PathBuf;
 use std::process::{Command, Output, Stdio};
 use std::sync::atomic::{AtomicUsize, Ordering::Relaxed};
+
+use rustix::thread::{LinkNameSpaceType, move_into_link_name_space};
 
 use crate::find_program;
 
@@ -55,6 +60,27 @@ impl Namespace {
     /// It does not succeed.
     pub fn ip(&self, line: &str) -> Output {
         successful(command("ip").args(["-n", &self.name]).args(line.split_whitespace()))
+    }
+
+    /// The name.
+    pub fn name(&self) -> &str {
+        &self.name
+    }
+
+    /// Runs a function on a thread in the namespace; so are the programs that it starts.
+    ///
+    /// # Panics
+    /// The function panics, or the namespace cannot be entered.
+    pub fn enter<T: Send>(&self, act: impl FnOnce() -> T + Send) -> T {
+        let result = std::thread::scope(|scope| {
+            let thread = scope.spawn(|| {
+                let file = File::open(format!("/run/netns/{}", self.name))?;
+                move_into_link_name_space(file.as_fd(), Some(LinkNameSpaceType::Network))?;
+                io::Result::Ok(act())
+            });
+            thread.join().unwrap_or_else(|panic| std::panic::resume_unwind(panic))
+        });
+        result.unwrap_or_else(|error| panic!("{}: {error}", self.name))
     }
 
     /// Gives an interface to another namespace, which calls it `there` and brings it up.

@@ -73,4 +73,10 @@ pub mod ether_type {
     pub const LLDP: u16 = 0x88cc;
     /// Values from here on are types; smaller ones are lengths (IEEE 802.3).
     pub const LOWEST: u16 = 0x0600;
+
+    /// Whether a VLAN tag follows a header with this type.
+    #[inline(always)]
+    pub fn is_tag(ether_type: u16) -> bool {
+        matches!(ether_type, VLAN | SERVICE_VLAN)
+    }
 }

@@ -4,7 +4,7 @@ use std::net::Ipv4Addr;
 
 use zerocopy::{FromBytes, Immutable, IntoBytes, KnownLayout, Unaligned};
 
-use super::{Header, Options, U16};
+use super::{Header, Options, U16, transport_header_len};
 use crate::checksum;
 
 /// An IPv4 header without options.
@@ -117,6 +117,22 @@ impl Ipv4Header {
     #[inline]
     pub fn is_first_fragment(&self) -> bool {
         self.flags_fragment.get() & Ipv4Header::OFFSET_MASK == 0
+    }
+
+    /// The transport header and all that follows it, in a packet that begins with this IP header. `None` for later
+    /// fragments, which have no transport header, and for a packet that ends before.
+    #[inline(always)]
+    pub fn transport<'a>(&self, packet: &'a [u8]) -> Option<&'a [u8]> {
+        if self.is_first_fragment() { packet.get(self.header_len()..) } else { None }
+    }
+
+    /// Bytes of the IP header and the TCP or UDP header, in a packet that begins with this IP header. Bytes of the IP
+    /// header alone for other protocols, for later fragments, and if the transport header is truncated.
+    #[inline]
+    pub fn headers_len(&self, packet: &[u8]) -> usize {
+        let transport = self.transport(packet);
+        let behind = transport.and_then(|bytes| transport_header_len(self.protocol, bytes));
+        self.header_len() + behind.unwrap_or(0)
     }
 
     /// Header, options and payload of the datagram at the start of `bytes`, without link-layer padding.

@@ -81,8 +81,9 @@ impl Ipv6Header {
 }
 
 /// Walks the extension headers between an IPv6 header and the upper layer. It stops at the first header that
-/// is not an extension, at one that is truncated, and after a fragment header that does not belong to the
-/// first fragment; [`upper`](Ipv6Extensions::upper) then returns its position.
+/// is not an extension, and at one that is truncated; [`reached`](Ipv6Extensions::reached) then returns its
+/// position. What follows the fragment header of a later fragment is not a header, though it may look like
+/// one: [`upper`](Ipv6Extensions::upper) checks for that.
 #[derive(Clone, Debug)]
 pub struct Ipv6Extensions<'a> {
     next_header: u8,
@@ -113,6 +114,11 @@ impl<'a> Ipv6Extensions<'a> {
             }
         }
         (!is_extension(self.next_header)).then_some((self.next_header, self.offset))
+    }
+
+    /// The number of the header that the walk has reached, and its offset in the payload.
+    pub fn reached(&self) -> (u8, usize) {
+        (self.next_header, self.offset)
     }
 }
 

@@ -20,12 +20,14 @@
 //! ```
 
 mod arp;
+pub mod dissect;
 mod ethernet;
 mod icmp;
 mod ipv4;
 mod ipv6;
 mod options;
 mod tcp;
+mod transport;
 mod udp;
 
 pub use arp::{ArpHeader, arp_operation};
@@ -35,6 +37,7 @@ pub use ipv4::{Ipv4Header, ipv4_option};
 pub use ipv6::{Ipv6Extension, Ipv6Extensions, Ipv6FragmentHeader, Ipv6Header};
 pub use options::{HeaderOption, Options};
 pub use tcp::{TcpHeader, tcp_flags, tcp_option};
+pub use transport::{ports, transport_header_len};
 pub use udp::UdpHeader;
 pub use zerocopy::big_endian::{U16, U32};
 
@@ -102,6 +105,12 @@ pub mod protocol {
     pub const SCTP: u8 = 132;
     /// UDP-Lite.
     pub const UDP_LITE: u8 = 136;
+
+    /// Whether the protocol's header begins with a source and a destination port.
+    #[inline(always)]
+    pub fn has_ports(protocol: u8) -> bool {
+        matches!(protocol, TCP | UDP | DCCP | SCTP | UDP_LITE)
+    }
 }
 
 #[cfg(test)]

@@ -11,6 +11,7 @@ use super::descriptor::{
     Descriptor, FLAG_EXTERNAL, FLAG_TYPE_MASK, LARGE, NO_DEVICE, NO_HEADER, OL_RSS_HASH, Slot,
 };
 use super::plain;
+use crate::net::EtherAddress;
 use crate::time::Timestamp;
 
 /// A packet: its bytes, the positions of its headers, and Click's annotations.
@@ -64,6 +65,21 @@ pub enum PacketType {
 }
 
 impl PacketType {
+    /// The type of a frame for the host with address `own`, by the frame's destination. Without `own`, a frame to a
+    /// single host is for this host.
+    #[inline]
+    #[must_use]
+    pub fn of_frame(frame: &[u8], own: Option<EtherAddress>) -> Self {
+        let Some(destination) = frame.first_chunk().map(|bytes| EtherAddress(*bytes)) else {
+            return Self::Host;
+        };
+        if !destination.is_group() {
+            let is_own = own.is_none_or(|own| own == destination);
+            return if is_own { Self::Host } else { Self::OtherHost };
+        }
+        if destination.is_broadcast() { Self::Broadcast } else { Self::Multicast }
+    }
+
     /// The type in a descriptor's flags.
     #[inline(always)]
     pub(super) fn of_flags(flags: u16) -> Self {

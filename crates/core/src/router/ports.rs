@@ -1,8 +1,8 @@
 //! Checks that the connections fit the ports. The wording of the errors is Click's.
 
-use std::collections::HashSet;
+use std::collections::HashMap;
 
-use millrace_lang::{Connection, Diagnostic, Graph};
+use millrace_lang::{Connection, Diagnostic, Graph, Span};
 
 use crate::element::{ClassInfo, PortKind};
 
@@ -60,42 +60,47 @@ pub(super) fn check_use(
     outputs: &[Vec<PortKind>],
     diagnostics: &mut Vec<Diagnostic>,
 ) {
-    let mut used_outputs = HashSet::new();
-    let mut used_inputs = HashSet::new();
+    // Where each port is connected first, and whether a second place has been reported.
+    let mut used_outputs: HashMap<(usize, usize), (Span, bool)> = HashMap::new();
+    let mut used_inputs = used_outputs.clone();
     for connection in connections {
-        let (from, to) = (connection.from, connection.to);
-        let reused_output = !used_outputs.insert(from) && outputs[from.0][from.1] == PortKind::Push;
-        let reused_input = !used_inputs.insert(to) && inputs[to.0][to.1] == PortKind::Pull;
-        let reuse = match (reused_output, reused_input) {
-            (true, _) => Some((from, "push output")),
-            (_, true) => Some((to, "pull input")),
-            _ => None,
-        };
-        let Some((port, kind)) = reuse else { continue };
-        let name = described(graph, port.0);
-        let message = format!("illegal reuse of ‘{name}’ {kind} {}", port.1);
-        let first = connections.iter().find(|earlier| match kind {
-            "push output" => earlier.from == port,
-            _ => earlier.to == port,
-        });
-        let mut diagnostic = Diagnostic::error(connection.span, message);
-        if let Some(first) = first {
-            diagnostic = diagnostic.remark(first.span, "it is connected here already");
+        let ((from, from_port), (to, to_port)) = (connection.from, connection.to);
+        let ends = [
+            (&mut used_outputs, connection.from, outputs[from][from_port], PortKind::Push),
+            (&mut used_inputs, connection.to, inputs[to][to_port], PortKind::Pull),
+        ];
+        for (used, port, kind, exclusive) in ends {
+            let Some((first, is_reported)) = used.get_mut(&port) else {
+                used.insert(port, (connection.span, false));
+                continue;
+            };
+            if kind != exclusive || std::mem::replace(is_reported, true) {
+                continue;
+            }
+            let (what, help) = match exclusive {
+                PortKind::Push => (
+                    "push output",
+                    "a push output gives each packet to one input; put a Tee between to copy",
+                ),
+                _ => ("pull input", "a pull input takes from one output; put a scheduler between"),
+            };
+            let message =
+                format!("illegal reuse of ‘{}’ {what} {}", described(graph, port.0), port.1);
+            diagnostics.push(
+                Diagnostic::error(connection.span, message)
+                    .remark(*first, "it is connected here already")
+                    .help(help),
+            );
         }
-        diagnostics.push(match kind {
-            "push output" => diagnostic
-                .help("a push output gives each packet to one input; put a Tee between to copy"),
-            _ => diagnostic.help("a pull input takes from one output; put a scheduler between"),
-        });
     }
     for (id, element) in graph.elements.iter().enumerate() {
         if infos[id].is_none_or(|info| info.class.information) {
             continue;
         }
         let unused_inputs =
-            (0..inputs[id].len()).filter(|&port| !used_inputs.contains(&(id, port)));
+            (0..inputs[id].len()).filter(|&port| !used_inputs.contains_key(&(id, port)));
         let unused_outputs =
-            (0..outputs[id].len()).filter(|&port| !used_outputs.contains(&(id, port)));
+            (0..outputs[id].len()).filter(|&port| !used_outputs.contains_key(&(id, port)));
         let unused = unused_inputs
             .map(|port| ("input", port, "Idle"))
             .chain(unused_outputs.map(|port| ("output", port, "Discard")));

@@ -48,7 +48,7 @@
 
 mod field;
 
-use millrace_core::headers::{Header, Ipv4Header, TcpHeader, UdpHeader, protocol};
+use millrace_core::headers::{Header, Ipv4Header, transport_header_len};
 use millrace_core::{
     Class, Element, Failed, Handlers, Moment, PerPacket, Reason, Setup, View, Way, register,
 };
@@ -145,9 +145,5 @@ fn transport<'a>(packet: &'a View, ip: &Ipv4Header, of: Of) -> Option<&'a [u8]> 
 /// The bytes after the TCP or UDP header.
 fn payload<'a>(packet: &'a View, ip: &Ipv4Header) -> Option<&'a [u8]> {
     let transport = packet.transport_data().filter(|_| ip.is_first_fragment())?;
-    match ip.protocol {
-        protocol::TCP => transport.get(TcpHeader::view(transport)?.0.header_len()..),
-        protocol::UDP => transport.get(UdpHeader::LEN..),
-        _ => None,
-    }
+    transport.get(transport_header_len(ip.protocol, transport)?..)
 }

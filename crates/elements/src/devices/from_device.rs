@@ -221,21 +221,16 @@ fn filter(args: &mut Args<'_>) -> Vec<bpf::Instruction> {
 
 #[cfg(test)]
 mod tests {
-    use millrace_core::services::Services;
+    use millrace_core::Timestamp;
     use millrace_core::testing::Rig;
-    use millrace_core::{Registry, Timestamp};
-    use millrace_io::Devices;
-    use millrace_io::memory::{End, Interface, Network};
+    use millrace_io::memory::End;
 
     use super::*;
+    use crate::devices::interface::test_rig::rig;
 
     fn receive(arguments: &str, outputs: usize, frames: &[&[u8]]) -> (Rig, End) {
-        let network = Network::default();
-        let far = network.connect(Interface::new("eth0"), Interface::new("host"));
-        let mut services = Services::default();
-        services.insert(Devices(Box::new(network)));
         let element = format!("FromDevice(eth0 {arguments})");
-        let rig = Rig::with(Registry::linked(), &element, 0, outputs, services).unwrap();
+        let (rig, far) = rig("eth0", &element, 0, outputs);
         for frame in frames {
             far.send(Packet::from_bytes(frame).unwrap()).unwrap();
         }

@@ -87,9 +87,7 @@
 
 use millrace_core::args::{Kind, Word};
 use millrace_core::element::Receiving;
-use millrace_core::{
-    Args, Batch, Class, Context, Element, Failed, Handlers, Init, Refused, Router, Setup, register,
-};
+use millrace_core::{Args, Batch, Class, Element, Failed, Handlers, Setup, register};
 use millrace_io::{DpdkOptions, Method, RxOptions, Spread};
 
 use super::interface::dpdk::{self, UsesPort};
@@ -141,13 +139,7 @@ impl Element for FromDpdkDevice {
         Ok(Self { port, burst, reception })
     }
 
-    fn initialize(&self, init: &mut Init<'_>) -> Result<(), Refused> {
-        self.reception.initialize(init, None)
-    }
-
-    fn run_task(&self, cx: &mut Context, (): &mut ()) -> bool {
-        self.reception.run(cx, |cx, batch| cx.push_batch(0, batch))
-    }
+    receive::methods!();
 
     fn handlers(handlers: &mut Handlers<Self>) {
         receive::handlers(handlers);
@@ -159,10 +151,6 @@ impl Element for FromDpdkDevice {
         dpdk::counter(handlers, "nombufs", |stats| stats.no_mbuf);
         dpdk::queue_count(handlers);
         handlers.read("burst", |e, _| e.burst);
-    }
-
-    fn cleanup(&self, router: &Router) -> Result<(), Refused> {
-        receive::cleanup(self, router)
     }
 }
 
@@ -231,21 +219,15 @@ fn refuse_others(args: &mut Args<'_>) {
 
 #[cfg(test)]
 mod tests {
-    use millrace_core::Packet;
-    use millrace_core::services::Services;
     use millrace_core::testing::Rig;
-    use millrace_core::{Registry, Timestamp};
-    use millrace_io::Devices;
-    use millrace_io::memory::{Interface, Network};
+    use millrace_core::{Packet, Timestamp};
+
+    use crate::devices::interface::test_rig::rig;
 
     #[test]
     fn receives_from_a_substituted_device() {
-        let network = Network::default();
-        let far = network.connect(Interface::new("0"), Interface::new("host"));
-        let mut services = Services::default();
-        services.insert(Devices(Box::new(network)));
         let element = "FromDPDKDevice(0, QUEUE 0, BURST 1, MAXTHREADS -1, VERBOSE 3, MODE rss)";
-        let mut rig = Rig::with(Registry::linked(), element, 0, 1, services).unwrap();
+        let (mut rig, far) = rig("0", element, 0, 1);
         far.send(Packet::from_bytes(b"packet").unwrap()).unwrap();
         assert_eq!(rig.pass(Timestamp::ZERO)[0].len(), 1);
         assert_eq!(

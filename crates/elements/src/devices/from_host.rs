@@ -282,21 +282,15 @@ fn kind(args: &mut Args<'_>) -> TapKind {
 
 #[cfg(test)]
 mod tests {
-    use millrace_core::services::Services;
+    use millrace_core::Timestamp;
     use millrace_core::testing::Rig;
-    use millrace_core::{Registry, Timestamp};
-    use millrace_io::Devices;
-    use millrace_io::memory::{End, Interface, Network};
+    use millrace_io::memory::End;
 
     use super::*;
+    use crate::devices::interface::test_rig;
 
     fn rig(arguments: &str) -> (Rig, End) {
-        let network = Network::default();
-        let machine = network.connect(Interface::new("fake"), Interface::new("machine"));
-        let mut services = Services::default();
-        services.insert(Devices(Box::new(network)));
-        let element = format!("FromHost(fake, {arguments})");
-        (Rig::with(Registry::linked(), &element, 0, 1, services).unwrap(), machine)
+        test_rig::rig("fake", &format!("FromHost(fake, {arguments})"), 0, 1)
     }
 
     #[test]

@@ -52,9 +52,7 @@
 
 use millrace_core::args::Kind;
 use millrace_core::element::Receiving;
-use millrace_core::{
-    Batch, Class, Context, Element, Failed, Handlers, Init, Refused, Router, Setup, register,
-};
+use millrace_core::{Batch, Class, Element, Failed, Handlers, Setup, register};
 use millrace_io::{Method, RxOptions, XdpOptions};
 
 use super::interface::receive::{self, Receives, Reception, Wanted};
@@ -108,21 +106,11 @@ impl Element for FromNetmapDevice {
         Ok(Self { reception })
     }
 
-    fn initialize(&self, init: &mut Init<'_>) -> Result<(), Refused> {
-        self.reception.initialize(init, None)
-    }
-
-    fn run_task(&self, cx: &mut Context, (): &mut ()) -> bool {
-        self.reception.run(cx, |cx, batch| cx.push_batch(0, batch))
-    }
+    receive::methods!();
 
     fn handlers(handlers: &mut Handlers<Self>) {
         receive::handlers(handlers);
         handlers.read("dropped", |element, _| element.reception.counts().lost);
-    }
-
-    fn cleanup(&self, router: &Router) -> Result<(), Refused> {
-        receive::cleanup(self, router)
     }
 }
 
@@ -134,31 +122,21 @@ impl Receives for FromNetmapDevice {
 
 #[cfg(test)]
 mod tests {
-    use millrace_core::services::Services;
     use millrace_core::testing::Rig;
-    use millrace_core::{Packet, Registry, Timestamp};
-    use millrace_io::Devices;
-    use millrace_io::memory::{Interface, Network};
+    use millrace_core::{Packet, Timestamp};
+
+    use crate::devices::interface::test_rig::rig;
 
     #[test]
     fn emits_what_the_interface_receives() {
         for arguments in [
             "netmap:eth0",
-            "netmap:eth0, -1, true, BURST 1024",
+            "netmap:eth0, -1, true",
             "netmap:eth0-0, PROMISC true, VERBOSE 2, KEEPHAND true",
             "vale0:eth0, 0, N_QUEUES 1, MAXTHREADS 1, THREADOFFSET 0, VLAN_STRIP false",
         ] {
-            let network = Network::default();
-            let far = network.connect(Interface::new("eth0"), Interface::new("host"));
-            let mut services = Services::default();
-            services.insert(Devices(Box::new(network)));
             let element = format!("FromNetmapDevice({arguments})");
-            let rig = Rig::with(Registry::linked(), &element, 0, 1, services);
-            if arguments.contains("1024") {
-                assert!(rig.is_err());
-                continue;
-            }
-            let mut rig = rig.unwrap();
+            let (mut rig, far) = rig("eth0", &element, 0, 1);
             far.send(Packet::from_bytes(b"packet").unwrap()).unwrap();
             assert_eq!(rig.pass(Timestamp::ZERO)[0].len(), 1, "{arguments}");
             assert_eq!(
@@ -176,6 +154,7 @@ mod tests {
             ("netmap:no-such-device", "no-such-device"),
             ("netmap:lo^", "a matter of netmap"),
             ("netmap:lo, LRO true", "ethtool"),
+            ("netmap:lo, BURST 1024", "BURST"),
         ] {
             let refused = Rig::new(&format!("FromNetmapDevice({bad})"), 0, 1).err();
             let said = format!("{refused:?}");

@@ -84,9 +84,7 @@
 
 use millrace_core::args::Kind;
 use millrace_core::element::Receiving;
-use millrace_core::{
-    Batch, Class, Context, Element, Failed, Handlers, Init, Refused, Router, Setup, register,
-};
+use millrace_core::{Batch, Class, Element, Failed, Handlers, Setup, register};
 use millrace_io::{Method, RxOptions, Spread, XdpOptions};
 
 use super::interface::receive::{self, Receives, Reception, Wanted};
@@ -141,20 +139,10 @@ impl Element for FromXdpDevice {
         Ok(Self { reception: Reception::configure(setup, device, wanted) })
     }
 
-    fn initialize(&self, init: &mut Init<'_>) -> Result<(), Refused> {
-        self.reception.initialize(init, None)
-    }
-
-    fn run_task(&self, cx: &mut Context, (): &mut ()) -> bool {
-        self.reception.run(cx, |cx, batch| cx.push_batch(0, batch))
-    }
+    receive::methods!();
 
     fn handlers(handlers: &mut Handlers<Self>) {
         receive::handlers(handlers);
-    }
-
-    fn cleanup(&self, router: &Router) -> Result<(), Refused> {
-        receive::cleanup(self, router)
     }
 }
 
@@ -166,22 +154,17 @@ impl Receives for FromXdpDevice {
 
 #[cfg(test)]
 mod tests {
-    use millrace_core::services::Services;
     use millrace_core::testing::Rig;
-    use millrace_core::{Packet, Registry, Timestamp};
-    use millrace_io::Devices;
-    use millrace_io::memory::{Interface, Network};
+    use millrace_core::{Packet, Timestamp};
+
+    use crate::devices::interface::test_rig::rig;
 
     #[test]
     fn emits_what_the_device_receives() {
-        let network = Network::default();
-        let far = network.connect(Interface::new("eth0"), Interface::new("host"));
-        let mut services = Services::default();
-        services.insert(Devices(Box::new(network)));
         let element = "XDPFromDevice(eth0, MODE skb, PROG xdpallrx, ONLY \"arp, udp port 53\", \
                        EXCEPT \"tcp dst port 22\", ZEROCOPY false, BUSY_POLL 20, NDESC 512, \
                        HEADROOM 256, N_QUEUES 1)";
-        let mut rig = Rig::with(Registry::linked(), element, 0, 1, services).unwrap();
+        let (mut rig, far) = rig("eth0", element, 0, 1);
         far.send(Packet::from_bytes(b"packet").unwrap()).unwrap();
         assert_eq!(rig.pass(Timestamp::ZERO)[0].len(), 1);
         assert_eq!(rig.read("count").unwrap(), "1");

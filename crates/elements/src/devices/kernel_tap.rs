@@ -64,9 +64,7 @@
 //! # See also
 //! KernelTun, FromHost, ToHost
 
-use millrace_core::{
-    Batch, Class, Context, Element, Failed, Handlers, Init, Refused, Router, Setup, register,
-};
+use millrace_core::{Class, Element, Failed, Setup, register};
 use millrace_io::tap::TapKind;
 
 use super::interface::tap_port::{self, HasTap, TapPort};
@@ -84,33 +82,7 @@ impl Element for KernelTap {
         TapPort::configure(setup, TapKind::Tap).map(Self)
     }
 
-    fn initialize(&self, init: &mut Init<'_>) -> Result<(), Refused> {
-        self.0.initialize(init)
-    }
-
-    fn push(&self, cx: &mut Context, (): &mut (), _port: usize, batch: &mut Batch) {
-        self.0.push(cx, batch);
-    }
-
-    fn run_task(&self, cx: &mut Context, (): &mut ()) -> bool {
-        self.0.run(cx)
-    }
-
-    fn run_timer(&self, _cx: &mut Context, (): &mut ()) {
-        self.0.run_timer();
-    }
-
-    fn held(&self) -> usize {
-        self.0.held()
-    }
-
-    fn handlers(handlers: &mut Handlers<Self>) {
-        tap_port::handlers(handlers);
-    }
-
-    fn cleanup(&self, _router: &Router) -> Result<(), Refused> {
-        self.0.cleanup()
-    }
+    tap_port::methods!();
 }
 
 impl HasTap for KernelTap {
@@ -121,25 +93,15 @@ impl HasTap for KernelTap {
 
 #[cfg(test)]
 mod tests {
-    use millrace_core::services::Services;
     use millrace_core::testing::Rig;
-    use millrace_core::{Packet, Reason, Registry, Timestamp};
-    use millrace_io::Devices;
-    use millrace_io::memory::{End, Interface, Network};
+    use millrace_core::{Packet, Reason, Timestamp};
 
-    fn rig(element: &str, inputs: usize, outputs: usize) -> (Rig, End) {
-        let network = Network::default();
-        let machine = network.connect(Interface::new("tap7"), Interface::new("machine"));
-        let mut services = Services::default();
-        services.insert(Devices(Box::new(network)));
-        let rig = Rig::with(Registry::linked(), element, inputs, outputs, services).unwrap();
-        (rig, machine)
-    }
+    use crate::devices::interface::test_rig::rig;
 
     #[test]
     fn frames_flow_in_both_directions() {
         let element = "KernelTap(10.0.0.1/24, 10.0.0.254, DEVNAME tap7, HEADROOM 64)";
-        let (mut rig, machine) = rig(element, 1, 1);
+        let (mut rig, machine) = rig("tap7", element, 1, 1);
         machine.send(Packet::from_bytes(&[7; 60]).unwrap()).unwrap();
         let out = rig.pass(Timestamp::ZERO);
         assert_eq!(out[0][0].data(), [7; 60]);

@@ -53,9 +53,7 @@
 //! # See also
 //! KernelTap, FromHost, ToHost
 
-use millrace_core::{
-    Batch, Class, Context, Element, Failed, Handlers, Init, Refused, Router, Setup, register,
-};
+use millrace_core::{Class, Element, Failed, Setup, register};
 use millrace_io::tap::TapKind;
 
 use super::interface::tap_port::{self, HasTap, TapPort};
@@ -73,33 +71,7 @@ impl Element for KernelTun {
         TapPort::configure(setup, TapKind::Tun).map(Self)
     }
 
-    fn initialize(&self, init: &mut Init<'_>) -> Result<(), Refused> {
-        self.0.initialize(init)
-    }
-
-    fn push(&self, cx: &mut Context, (): &mut (), _port: usize, batch: &mut Batch) {
-        self.0.push(cx, batch);
-    }
-
-    fn run_task(&self, cx: &mut Context, (): &mut ()) -> bool {
-        self.0.run(cx)
-    }
-
-    fn run_timer(&self, _cx: &mut Context, (): &mut ()) {
-        self.0.run_timer();
-    }
-
-    fn held(&self) -> usize {
-        self.0.held()
-    }
-
-    fn handlers(handlers: &mut Handlers<Self>) {
-        tap_port::handlers(handlers);
-    }
-
-    fn cleanup(&self, _router: &Router) -> Result<(), Refused> {
-        self.0.cleanup()
-    }
+    tap_port::methods!();
 }
 
 impl HasTap for KernelTun {
@@ -110,20 +82,11 @@ impl HasTap for KernelTun {
 
 #[cfg(test)]
 mod tests {
-    use millrace_core::services::Services;
-    use millrace_core::testing::Rig;
-    use millrace_core::{Packet, Reason, Registry, Timestamp};
-    use millrace_io::Devices;
-    use millrace_io::memory::{End, Interface, Network};
+    use millrace_core::{Packet, Reason, Timestamp};
 
-    fn rig(outputs: usize) -> (Rig, End) {
-        let network = Network::default();
-        let machine = network.connect(Interface::new("tun7"), Interface::new("machine"));
-        let mut services = Services::default();
-        services.insert(Devices(Box::new(network)));
-        let element = "KernelTun(10.0.0.1/24, DEVNAME tun7, MTU 100)";
-        (Rig::with(Registry::linked(), element, 1, outputs, services).unwrap(), machine)
-    }
+    use crate::devices::interface::test_rig::rig;
+
+    const ELEMENT: &str = "KernelTun(10.0.0.1/24, DEVNAME tun7, MTU 100)";
 
     fn ip(length: usize) -> Vec<u8> {
         let mut packet = vec![0; length];
@@ -135,7 +98,7 @@ mod tests {
     #[test]
     fn ip_packets_have_header_annotations() {
         for outputs in [1, 2] {
-            let (mut rig, machine) = rig(outputs);
+            let (mut rig, machine) = rig("tun7", ELEMENT, 1, outputs);
             for bytes in [ip(60), vec![0; 60], ip(60)] {
                 machine.send(Packet::from_bytes(&bytes).unwrap()).unwrap();
             }
@@ -153,7 +116,7 @@ mod tests {
 
     #[test]
     fn the_machine_gets_only_the_ip_packet() {
-        let (mut rig, machine) = rig(1);
+        let (mut rig, machine) = rig("tun7", ELEMENT, 1, 1);
         let packet = |front: usize, bytes: &[u8], header: Option<isize>| {
             let mut packet = Packet::from_bytes(&[&vec![9; front], bytes].concat()).unwrap();
             header.into_iter().for_each(|at| packet.set_network_header(at, 20));

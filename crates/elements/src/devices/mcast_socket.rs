@@ -49,17 +49,17 @@
 
 use std::net::{Ipv4Addr, SocketAddrV4};
 use std::os::fd::OwnedFd;
-use std::sync::atomic::{AtomicU64, Ordering::Relaxed};
 
 use millrace_core::args::UdpPort;
 use millrace_core::{
-    Batch, Class, Context, Element, Failed, Handlers, Init, Lock, Notifier, Packet, Reason,
-    Refused, Router, Setup, Task, Timestamp, register,
+    Class, Context, Element, Failed, Handlers, Init, Lock, Packet, Reason, Refused, Router, Setup,
+    register,
 };
-use millrace_io::socket::{Address, Failure, Received, Socket};
+use millrace_io::socket::{Address, Failure, Options, Socket};
 
 use super::sockets::arguments::Common;
-use super::sockets::outlet::{Fate, Outlet, Sent, Sink};
+use super::sockets::intake::Intake;
+use super::sockets::outlet::{self, Fate, Outlet, Sent, Sink};
 use crate::task_handlers::task_handlers;
 
 /// The element; its manual is at the top of the file.
@@ -67,11 +67,10 @@ pub struct McastSocket {
     group: SocketAddrV4,
     source: SocketAddrV4,
     looped: bool,
-    common: Common,
+    options: Options,
     ends: Lock<Ends>,
     outlet: Outlet,
-    receive_task: Task,
-    count: AtomicU64,
+    intake: Intake,
 }
 
 /// The sockets.
@@ -104,11 +103,12 @@ impl Element for McastSocket {
         args.complete()?;
         let group = SocketAddrV4::new(ip, port);
         let outlet = Outlet::configure(setup);
+        let intake = Intake::configure(setup, &common);
         Ok(Self {
             group,
             source: SocketAddrV4::new(source, source_port),
             looped,
-            common,
+            options: common.options,
             ends: Lock::new(Ends {
                 receiver: None,
                 sender: None,
@@ -117,46 +117,24 @@ impl Element for McastSocket {
                 sent: Sent::default(),
             }),
             outlet,
-            receive_task: setup.task(),
-            count: 0.into(),
+            intake,
         })
     }
 
     fn initialize(&self, init: &mut Init<'_>) -> Result<(), Refused> {
         self.open().map_err(|error| Refused(format!("{}: {error}", self.group)))?;
-        self.receive_task.wait_readable(
+        self.intake.task().wait_readable(
             self.ends.lock().receiver.as_ref().and_then(|receiver| receiver.readable().ok()),
         );
-        self.receive_task.schedule();
+        self.intake.task().schedule();
         self.outlet.initialize(init);
         Ok(())
     }
 
-    fn push(&self, cx: &mut Context, (): &mut (), _port: usize, batch: &mut Batch) {
-        self.outlet.push(cx, batch, &mut *self.ends.lock());
-    }
-
-    fn run_task(&self, cx: &mut Context, (): &mut ()) -> bool {
-        if cx.index() == self.outlet.task().index() {
-            return self.outlet.run(cx, self.common.burst, || self.ends.lock());
-        }
-        self.receive(cx)
-    }
-
-    fn run_timer(&self, _cx: &mut Context, (): &mut ()) {
-        self.outlet.run_timer();
-    }
-
-    fn room_notifier(&self, _port: usize) -> Option<&Notifier> {
-        Some(self.outlet.room())
-    }
-
-    fn held(&self) -> usize {
-        self.outlet.held()
-    }
+    outlet::methods!(ends);
 
     fn handlers(handlers: &mut Handlers<Self>) {
-        handlers.read("count", |socket, _| socket.count.load(Relaxed));
+        handlers.read("count", |socket, _| socket.intake.count());
         handlers.read("sent", |socket, _| socket.ends.lock().sent.count());
         handlers.read("signal", |socket, call| socket.outlet.signal(call.router()));
         task_handlers(handlers, |socket| socket.outlet.task());
@@ -172,7 +150,7 @@ impl Element for McastSocket {
 
 impl McastSocket {
     fn open(&self) -> Result<(), Failure> {
-        let options = &self.common.options;
+        let options = &self.options;
         let sender = Socket::to_groups(self.source, self.looped, options)?;
         let mut ends = self.ends.lock();
         if !self.source.ip().is_unspecified() {
@@ -184,28 +162,15 @@ impl McastSocket {
     }
 
     fn receive(&self, cx: &mut Context) -> bool {
-        let Common { snap_length, headroom, burst, timestamp, .. } = self.common;
         let mut batch = cx.take_batch();
         let ends = self.ends.lock();
-        // Our own packets count towards the burst, too.
-        for _ in 0..burst {
-            let Some(receiver) = &ends.receiver else { break };
-            let Some(mut packet) = Packet::stale(headroom, 0, snap_length) else { break };
-            match receiver.receive_from(&mut packet, snap_length) {
-                Ok((Received::Bytes { .. }, from)) if ends.own.is_some() && from == ends.own => {}
-                Ok((Received::Bytes { beyond }, _)) => {
-                    packet.set_extra_length(u32::try_from(beyond).unwrap_or(u32::MAX));
-                    packet.set_timestamp(if timestamp { cx.now() } else { Timestamp::ZERO });
-                    // The batch has room: a burst is no larger than a batch.
-                    let _ = batch.push(packet);
-                }
-                Ok((Received::Nothing | Received::Closed, _)) | Err(_) => break,
-            }
-        }
+        self.intake.fill(cx, &mut batch, |cx| {
+            let (packet, from) = self.intake.datagram(cx, ends.receiver.as_ref()?)?;
+            let is_own = ends.own.is_some() && from == ends.own;
+            Some((!is_own).then_some(packet))
+        });
         drop(ends);
         let n = batch.len();
-        cx.created(n);
-        self.count.fetch_add(n as u64, Relaxed);
         cx.push_batch(0, &mut batch);
         cx.give_batch(batch);
         n > 0

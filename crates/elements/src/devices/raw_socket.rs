@@ -48,31 +48,29 @@
 
 use std::net::{Ipv4Addr, SocketAddrV4};
 use std::os::fd::OwnedFd;
-use std::sync::atomic::{AtomicU64, Ordering::Relaxed};
 
 use millrace_core::args::{IpProtocol, Kind, TcpPort, UdpPort};
+use millrace_core::headers::protocol;
 use millrace_core::{
-    Args, Batch, Class, Context, Element, Failed, Handlers, Init, Lock, Notifier, Packet, Reason,
-    Refused, Router, Setup, Task, register,
+    Args, Batch, Class, Context, Element, Failed, Handlers, Init, Lock, Packet, Reason, Refused,
+    Router, Setup, register,
 };
 use millrace_io::pcap::LinkType;
-use millrace_io::socket::{Address, Raw, Received};
+use millrace_io::socket::{Address, Options, Raw};
 
 use super::interface::force_ip::force_ip;
-use super::sockets::outlet::{Fate, Outlet, Sent, Sink};
+use super::sockets::arguments::Common;
+use super::sockets::intake::Intake;
+use super::sockets::outlet::{self, Fate, Outlet, Sent, Sink};
 use crate::task_handlers::task_handlers;
 
 /// The element; its manual is at the top of the file.
 pub struct RawSocket {
     protocol: u8,
     port: Option<u16>,
-    snap_length: usize,
-    headroom: usize,
-    burst: usize,
     end: Lock<End>,
     outlet: Outlet,
-    receive_task: Task,
-    count: AtomicU64,
+    intake: Intake,
 }
 
 /// The socket.
@@ -97,54 +95,31 @@ impl Element for RawSocket {
         let burst = args.in_range("BURST", Kind::Keyword, 1..=Batch::CAPACITY as u32);
         args.complete()?;
         let outlet = Outlet::configure(setup);
-        Ok(Self {
-            protocol,
-            port,
+        let common = Common {
+            options: Options::default(),
             snap_length: snap_length.unwrap_or(2048) as usize,
             headroom: headroom.unwrap_or(128) as usize,
             burst: burst.unwrap_or(32) as usize,
-            end: Lock::default(),
-            outlet,
-            receive_task: setup.task(),
-            count: 0.into(),
-        })
+            timestamp: true,
+        };
+        let intake = Intake::configure(setup, &common);
+        Ok(Self { protocol, port, end: Lock::default(), outlet, intake })
     }
 
     fn initialize(&self, init: &mut Init<'_>) -> Result<(), Refused> {
         let raw = Raw::open(self.protocol, self.port);
         let raw = raw.map_err(|error| Refused(format!("raw socket: {error}")))?;
-        self.receive_task.wait_readable(raw.socket.readable().ok());
+        self.intake.task().wait_readable(raw.socket.readable().ok());
         self.end.lock().raw = Some(raw);
-        self.receive_task.schedule();
+        self.intake.task().schedule();
         self.outlet.initialize(init);
         Ok(())
     }
 
-    fn push(&self, cx: &mut Context, (): &mut (), _port: usize, batch: &mut Batch) {
-        self.outlet.push(cx, batch, &mut *self.end.lock());
-    }
-
-    fn run_task(&self, cx: &mut Context, (): &mut ()) -> bool {
-        if cx.index() == self.outlet.task().index() {
-            return self.outlet.run(cx, self.burst, || self.end.lock());
-        }
-        self.receive(cx)
-    }
-
-    fn run_timer(&self, _cx: &mut Context, (): &mut ()) {
-        self.outlet.run_timer();
-    }
-
-    fn room_notifier(&self, _port: usize) -> Option<&Notifier> {
-        Some(self.outlet.room())
-    }
-
-    fn held(&self) -> usize {
-        self.outlet.held()
-    }
+    outlet::methods!(end);
 
     fn handlers(handlers: &mut Handlers<Self>) {
-        handlers.read("count", |socket, _| socket.count.load(Relaxed));
+        handlers.read("count", |socket, _| socket.intake.count());
         handlers.read("sent", |socket, _| socket.end.lock().sent.count());
         handlers.read("signal", |socket, call| socket.outlet.signal(call.router()));
         task_handlers(handlers, |socket| socket.outlet.task());
@@ -160,24 +135,12 @@ impl RawSocket {
     fn receive(&self, cx: &mut Context) -> bool {
         let mut batch = cx.take_batch();
         let end = self.end.lock();
-        while batch.len() < self.burst
-            && let Some(raw) = &end.raw
-            && let Some(mut packet) = Packet::stale(self.headroom, 0, self.snap_length)
-        {
-            match raw.socket.receive_from(&mut packet, self.snap_length) {
-                Ok((Received::Bytes { beyond }, _)) => {
-                    packet.set_extra_length(u32::try_from(beyond).unwrap_or(u32::MAX));
-                    packet.set_timestamp(cx.now());
-                    // There is room.
-                    let _ = batch.push(packet);
-                }
-                Ok((Received::Nothing | Received::Closed, _)) | Err(_) => break,
-            }
-        }
+        self.intake.fill(cx, &mut batch, |cx| {
+            let (packet, _) = self.intake.datagram(cx, &end.raw.as_ref()?.socket)?;
+            Some(Some(packet))
+        });
         drop(end);
         let n = batch.len();
-        cx.created(n);
-        self.count.fetch_add(n as u64, Relaxed);
         batch.map_filter(|mut packet| match force_ip(&mut packet, LinkType::IP) {
             true => Some(packet),
             false => cx.drop(packet, Reason::NoHeader),
@@ -213,17 +176,15 @@ impl Sink for End {
 
 /// Reads PORT, a number or a name; 0 means none.
 fn port(args: &mut Args<'_>, protocol: u8) -> Option<u16> {
-    const TCP: u8 = 6;
-    const UDP: u8 = 17;
-    const ICMP: u8 = 1;
-    const GRE: u8 = 47;
     let port = match protocol {
-        TCP => args.optional("PORT").map(|TcpPort(port)| port),
-        UDP => args.optional("PORT").map(|UdpPort(port)| port),
+        protocol::TCP => args.optional("PORT").map(|TcpPort(port)| port),
+        protocol::UDP => args.optional("PORT").map(|UdpPort(port)| port),
         _ => args.optional("PORT"),
     };
     let port = port.filter(|port| *port != 0);
-    if port.is_some() && ![TCP, UDP, ICMP, GRE].contains(&protocol) {
+    if port.is_some()
+        && !matches!(protocol, protocol::TCP | protocol::UDP | protocol::ICMP | protocol::GRE)
+    {
         args.error("PORT", "PORT means something for TCP, UDP, ICMP and GRE only");
     }
     port

@@ -69,16 +69,16 @@
 //! McastSocket, RawSocket, KernelTun
 
 use std::net::SocketAddrV4;
-use std::sync::atomic::{AtomicU64, Ordering::Relaxed};
 
 use millrace_core::{
-    Batch, Class, Context, Element, Failed, Handlers, Init, Lock, Notifier, Packet, Reason,
-    Refused, Router, Setup, Task, Timestamp, register,
+    Class, Context, Element, Failed, Handlers, Init, Lock, Packet, Reason, Refused, Router, Setup,
+    register,
 };
 use millrace_io::socket::{self, Address, Received};
 
 use super::sockets::arguments::Endpoint;
-use super::sockets::outlet::{Fate, Outlet, Sink};
+use super::sockets::intake::Intake;
+use super::sockets::outlet::{self, Fate, Outlet, Sink};
 use crate::task_handlers::task_handlers;
 
 /// The element; its manual is at the top of the file.
@@ -86,8 +86,7 @@ pub struct Socket {
     endpoint: Endpoint,
     link: Lock<Link>,
     outlet: Outlet,
-    receive_task: Task,
-    count: AtomicU64,
+    intake: Intake,
 }
 
 /// The sockets.
@@ -125,8 +124,8 @@ impl Element for Socket {
             ..Link::default()
         };
         let outlet = Outlet::configure(setup);
-        let receive_task = setup.task();
-        Ok(Self { endpoint, link: Lock::new(link), outlet, receive_task, count: 0.into() })
+        let intake = Intake::configure(setup, &endpoint.common);
+        Ok(Self { endpoint, link: Lock::new(link), outlet, intake })
     }
 
     fn initialize(&self, init: &mut Init<'_>) -> Result<(), Refused> {
@@ -134,35 +133,14 @@ impl Element for Socket {
         self.open().map_err(|error| Refused(format!("{}: {error}", self.endpoint.remote)))?;
         self.outlet.initialize(init);
         self.watch(&self.link.lock());
-        self.receive_task.schedule();
+        self.intake.task().schedule();
         Ok(())
     }
 
-    fn push(&self, cx: &mut Context, (): &mut (), _port: usize, batch: &mut Batch) {
-        self.outlet.push(cx, batch, &mut *self.link.lock());
-    }
-
-    fn run_task(&self, cx: &mut Context, (): &mut ()) -> bool {
-        if cx.index() == self.outlet.task().index() {
-            return self.outlet.run(cx, self.endpoint.burst, || self.link.lock());
-        }
-        self.receive(cx)
-    }
-
-    fn run_timer(&self, _cx: &mut Context, (): &mut ()) {
-        self.outlet.run_timer();
-    }
-
-    fn room_notifier(&self, _port: usize) -> Option<&Notifier> {
-        Some(self.outlet.room())
-    }
-
-    fn held(&self) -> usize {
-        self.outlet.held()
-    }
+    outlet::methods!(link);
 
     fn handlers(handlers: &mut Handlers<Self>) {
-        handlers.read("count", |socket, _| socket.count.load(Relaxed));
+        handlers.read("count", |socket, _| socket.intake.count());
         handlers.read("sent", |socket, _| socket.link.lock().sent);
         handlers.read("connected", |socket, _| socket.link.lock().is_open());
         handlers.read("local", |socket, _| {
@@ -180,14 +158,15 @@ impl Element for Socket {
         link.active = None;
         link.listener = None;
         link.spare = None;
-        self.receive_task.wait_readable([]);
+        self.intake.task().wait_readable([]);
         Ok(())
     }
 }
 
 impl Socket {
     fn open(&self) -> Result<(), socket::Failure> {
-        let Endpoint { transport, remote, local, is_client, options, .. } = &self.endpoint;
+        let Endpoint { transport, remote, local, is_client, common, .. } = &self.endpoint;
+        let options = &common.options;
         let mut link = self.link.lock();
         match (transport.is_stream(), is_client) {
             (true, true) => {
@@ -216,9 +195,9 @@ impl Socket {
         let watched = link.active.as_ref().or(link.listener.as_ref());
         let fd = watched.and_then(|socket| socket.readable().ok());
         match watched {
-            Some(_) => self.receive_task.wait_readable(fd),
+            Some(_) => self.intake.task().wait_readable(fd),
             // Nothing will arrive any more.
-            None => self.receive_task.unschedule(),
+            None => self.intake.task().unschedule(),
         }
     }
 
@@ -232,32 +211,18 @@ impl Socket {
         if link.active.is_none() {
             return false;
         }
-        let Endpoint { burst, timestamp, .. } = self.endpoint;
         let mut batch = cx.take_batch();
         let mut ended = false;
-        // Rejected datagrams count towards the burst, too.
-        for _ in 0..burst {
-            match self.receive_one(cx, &mut link) {
-                Ok(Some(mut packet)) => {
-                    packet.set_timestamp(if timestamp { cx.now() } else { Timestamp::ZERO });
-                    // The batch has room: a burst is no larger than a batch.
-                    let _ = batch.push(packet);
-                }
-                Ok(None) => {}
-                Err(Ended::ForNow) => break,
-                Err(Ended::Connection) => {
-                    ended = true;
-                    break;
-                }
-            }
-        }
+        self.intake.fill(cx, &mut batch, |cx| {
+            let received = self.receive_one(cx, &mut link);
+            ended = matches!(received, Err(Ended::Connection));
+            received.ok()
+        });
         if ended {
             link.close(cx);
         }
         drop(link);
         let n = batch.len();
-        cx.created(n);
-        self.count.fetch_add(n as u64, Relaxed);
         cx.push_batch(0, &mut batch);
         cx.give_batch(batch);
         n > 0 || accepted || ended
@@ -265,8 +230,9 @@ impl Socket {
 
     /// Receives a packet; None if it was rejected.
     fn receive_one(&self, cx: &Context, link: &mut Link) -> Result<Option<Packet>, Ended> {
-        let Endpoint { headroom, snap_length, is_client, .. } = self.endpoint;
-        let spare = link.spare.take().or_else(|| Packet::stale(headroom, 0, snap_length));
+        let is_client = self.endpoint.is_client;
+        let snap_length = self.endpoint.common.snap_length;
+        let spare = link.spare.take().or_else(|| self.intake.spare());
         let (Some(mut packet), Some(active)) = (spare, &link.active) else {
             return Err(Ended::ForNow);
         };
@@ -284,7 +250,7 @@ impl Socket {
                     link.peer = from;
                     self.outlet.wake();
                 }
-                packet.set_extra_length(u32::try_from(beyond).unwrap_or(u32::MAX));
+                self.intake.annotate(cx, &mut packet, beyond);
                 Ok(Some(packet))
             }
             Ok((Received::Nothing, _)) => {

@@ -54,9 +54,7 @@
 //! # See also
 //! FromDevice, ToDump, Queue
 
-use millrace_core::args::Kind;
 use millrace_core::{Batch, Class, Context, Element, Failed, Handlers, Refused, Setup, register};
-use millrace_io::{Queues, TxOptions};
 
 use super::interface::method;
 use super::interface::transmit::{self, Transmission, Transmits, Wanted};
@@ -75,28 +73,10 @@ impl Element for ToDevice {
     fn configure(setup: &mut Setup<'_>) -> Result<Self, Failed> {
         let args = &mut setup.args;
         let device: String = args.mandatory("DEVNAME");
-        let burst = args.in_range("BURST", Kind::Keyword, 1..=Batch::CAPACITY as u32);
+        let mut wanted = Wanted::read(args);
         let method = method::configure(args, "METHOD");
-        let blocking = args.keyword("BLOCKING", true);
-        let no_pad = args.keyword("NO_PAD", true);
-        let debug = args.keyword("DEBUG", false);
-        let first = args.in_range("QUEUE", Kind::Keyword, 0..=4095u32).unwrap_or(0);
-        let most = args.in_range("MAXQUEUES", Kind::Keyword, 1..=4096u32);
         args.complete()?;
-        let queues = Queues { first: first as usize, ..Queues::default() };
-        let wanted = Wanted {
-            options: TxOptions {
-                method: method.unwrap_or_else(|| method::default(setup)),
-                queues,
-                ..TxOptions::default()
-            },
-            max_queues: most.map(|most| most as usize),
-            burst: burst.unwrap_or(64) as usize,
-            blocking,
-            pad: !no_pad,
-            debug,
-            optional: false,
-        };
+        wanted.options.method = method.unwrap_or_else(|| method::default(setup));
         Ok(Self { transmission: Transmission::configure(setup, device, wanted) })
     }
 
@@ -115,20 +95,16 @@ impl Transmits for ToDevice {
 
 #[cfg(test)]
 mod tests {
-    use millrace_core::services::Services;
+    use millrace_core::Reason;
     use millrace_core::testing::Rig;
-    use millrace_core::{Reason, Registry};
-    use millrace_io::Devices;
-    use millrace_io::memory::{End, Interface, Network};
+    use millrace_io::memory::{End, Interface};
+
+    use crate::devices::interface::test_rig::rig_towards;
 
     fn rig(arguments: &str, outputs: usize, capacity: usize) -> (Rig, End) {
-        let network = Network::default();
         let host = Interface { capacity, ..Interface::new("host") };
-        let far = network.connect(Interface::new("eth0"), host);
-        let mut services = Services::default();
-        services.insert(Devices(Box::new(network)));
         let element = format!("ToDevice(eth0 {arguments})");
-        (Rig::with(Registry::linked(), &element, 1, outputs, services).unwrap(), far)
+        rig_towards(host, "eth0", &element, 1, outputs)
     }
 
     fn arrived(far: &End) -> Vec<Vec<u8>> {

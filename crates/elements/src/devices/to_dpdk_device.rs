@@ -159,21 +159,16 @@ impl UsesPort for ToDpdkDevice {
 
 #[cfg(test)]
 mod tests {
-    use millrace_core::Registry;
-    use millrace_core::services::Services;
     use millrace_core::testing::Rig;
-    use millrace_io::Devices;
-    use millrace_io::memory::{Interface, Network};
+    use millrace_io::memory::Interface;
+
+    use crate::devices::interface::test_rig::rig_towards;
 
     #[test]
     fn transmits_or_drops() {
-        let network = Network::default();
         let host = Interface { capacity: 2, ..Interface::new("host") };
-        let far = network.connect(Interface::new("03:00.0"), host);
-        let mut services = Services::default();
-        services.insert(Devices(Box::new(network)));
         let element = "ToDPDKDevice(03:00.0, -1, IQUEUE 1024, BURST 32, TIMEOUT 0, N_QUEUES -1)";
-        let mut rig = Rig::with(Registry::linked(), element, 1, 0, services).unwrap();
+        let (mut rig, far) = rig_towards(host, "03:00.0", element, 1, 0);
         rig.push(0, &["a", "b", "c"]);
         assert_eq!(far.unread(), 0);
         assert_eq!(std::iter::from_fn(|| far.receive()).count(), 2);

@@ -129,21 +129,15 @@ impl Transmits for ToNetmapDevice {
 
 #[cfg(test)]
 mod tests {
-    use millrace_core::Registry;
-    use millrace_core::services::Services;
     use millrace_core::testing::Rig;
-    use millrace_io::Devices;
-    use millrace_io::memory::{Interface, Network};
+
+    use crate::devices::interface::test_rig::rig;
 
     #[test]
     fn transmits_what_is_pushed() {
-        let network = Network::default();
-        let far = network.connect(Interface::new("eth0"), Interface::new("host"));
-        let mut services = Services::default();
-        services.insert(Devices(Box::new(network)));
         let element =
             "ToNetmapDevice(netmap:eth0-0, N_QUEUES -1, BURST 32, IQUEUE 1024, VERBOSE 2)";
-        let mut rig = Rig::with(Registry::linked(), element, 1, 0, services).unwrap();
+        let (mut rig, far) = rig("eth0", element, 1, 0);
         rig.push(0, &["a", "b"]);
         assert_eq!(far.waiting(), 2);
         assert_eq!(

@@ -68,7 +68,7 @@
 
 use millrace_core::args::Kind;
 use millrace_core::{Batch, Class, Context, Element, Failed, Handlers, Refused, Setup, register};
-use millrace_io::{Method, Queues, TxOptions};
+use millrace_io::Method;
 
 use super::interface::transmit::{self, Transmission, Transmits, Wanted};
 use super::interface::xdp;
@@ -87,30 +87,11 @@ impl Element for ToXdpDevice {
     fn configure(setup: &mut Setup<'_>) -> Result<Self, Failed> {
         let args = &mut setup.args;
         let device: String = args.mandatory("DEVNAME");
-        let burst = args.in_range("BURST", Kind::Keyword, 1..=Batch::CAPACITY as u32);
-        let blocking = args.keyword("BLOCKING", true);
-        let no_pad = args.keyword("NO_PAD", true);
+        let mut wanted = Wanted::read(args);
         let descriptors = args.in_range("NDESC", Kind::Keyword, 64..=32_768u32);
-        let method = Method::Xdp(xdp::configure(args));
-        let debug = args.keyword("DEBUG", false);
-        let first = args.in_range("QUEUE", Kind::Keyword, 0..=4095u32).unwrap_or(0);
-        let most = args.in_range("MAXQUEUES", Kind::Keyword, 1..=4096u32);
+        wanted.options.method = Method::Xdp(xdp::configure(args));
+        wanted.options.descriptors = descriptors.map(|descriptors| descriptors as usize);
         args.complete()?;
-        let options = TxOptions {
-            method,
-            queues: Queues { first: first as usize, ..Queues::default() },
-            descriptors: descriptors.map(|descriptors| descriptors as usize),
-            ..TxOptions::default()
-        };
-        let wanted = Wanted {
-            options,
-            max_queues: most.map(|most| most as usize),
-            burst: burst.unwrap_or(64) as usize,
-            blocking,
-            pad: !no_pad,
-            debug,
-            optional: false,
-        };
         Ok(Self { transmission: Transmission::configure(setup, device, wanted) })
     }
 
@@ -129,20 +110,14 @@ impl Transmits for ToXdpDevice {
 
 #[cfg(test)]
 mod tests {
-    use millrace_core::Registry;
-    use millrace_core::services::Services;
     use millrace_core::testing::Rig;
-    use millrace_io::Devices;
-    use millrace_io::memory::{Interface, Network};
+
+    use crate::devices::interface::test_rig::rig;
 
     #[test]
     fn transmits_what_is_pushed() {
-        let network = Network::default();
-        let far = network.connect(Interface::new("eth0"), Interface::new("host"));
-        let mut services = Services::default();
-        services.insert(Devices(Box::new(network)));
         let element = "XDPToDevice(eth0, MODE skb, TRACE false, ZEROCOPY false, NDESC 512)";
-        let mut rig = Rig::with(Registry::linked(), element, 1, 0, services).unwrap();
+        let (mut rig, far) = rig("eth0", element, 1, 0);
         rig.push(0, &["a", "b"]);
         assert_eq!(far.waiting(), 2);
         assert_eq!(rig.read("count").unwrap(), "2");

@@ -42,12 +42,10 @@
 //! CheckIPHeader, CheckTCPHeader, CheckUDPHeader, ICMPError
 
 use millrace_core::headers::{Header, IcmpHeader, Ipv4Header, icmp_type, protocol};
-use millrace_core::{
-    Batch, Class, Context, Element, Failed, Handlers, Packet, Setup, checksum, register,
-};
+use millrace_core::{Class, Element, Packet, checksum, register};
 
 use super::type_and_code::is_error;
-use crate::tcpudp::transport_check::{Fault, Kind, TransportCheck};
+use crate::tcpudp::transport_check::{self, Fault, Kind, TransportCheck};
 
 /// The element; its manual is at the top of the file.
 pub struct CheckIcmpHeader(TransportCheck);
@@ -66,17 +64,7 @@ impl Element for CheckIcmpHeader {
     const CLASS: Class = Class::new("CheckICMPHeader", "1/1-2", "a/ah");
     type Local = ();
 
-    fn configure(setup: &mut Setup<'_>) -> Result<Self, Failed> {
-        TransportCheck::configure(setup, &KIND).map(Self)
-    }
-
-    fn process(&self, cx: &mut Context, (): &mut (), batch: &mut Batch) {
-        self.0.process(cx, batch, check);
-    }
-
-    fn handlers(handlers: &mut Handlers<Self>) {
-        TransportCheck::handlers(handlers, |element| &element.0);
-    }
+    transport_check::methods!(&KIND, check);
 }
 
 fn check(_ip: &Ipv4Header, packet: &Packet, _: bool) -> Result<(), Fault> {

@@ -27,7 +27,7 @@
 //! # See also
 //! AnonymizeIPAddr, TruncateIPPayload
 
-use millrace_core::headers::{Header, Ipv4Header, TcpHeader, UdpHeader, protocol};
+use millrace_core::headers::{Header, Ipv4Header};
 use millrace_core::{
     Class, Element, Failed, Moment, PerPacket, Reason, Setup, View, Way, register,
 };
@@ -63,13 +63,5 @@ impl PerPacket for EraseIpPayload {
 fn header_len(packet: &View) -> Option<usize> {
     let network = packet.network_data()?;
     let (ip, _) = Ipv4Header::view(network)?;
-    let behind = match network.get(ip.header_len()..).filter(|_| ip.is_first_fragment()) {
-        Some(transport) => match ip.protocol {
-            protocol::TCP => TcpHeader::view(transport).map_or(0, |(tcp, _)| tcp.header_len()),
-            protocol::UDP => UdpHeader::LEN,
-            _ => 0,
-        },
-        None => 0,
-    };
-    Some(ip.header_len() + behind)
+    Some(ip.headers_len(network))
 }

@@ -54,17 +54,14 @@
 use std::sync::Arc;
 
 use millrace_core::headers::protocol;
-use millrace_core::{
-    Batch, Class, Context, Element, Failed, Handlers, Init, Packet, Reason, Refused, Setup,
-    register,
-};
+use millrace_core::{Class, Element, Failed, Handlers, Packet, Reason, Setup, register};
 
 use super::mappings::family::{Family, next_identifier};
 use super::mappings::flow_set::FlowSet;
 use super::mappings::flow_table::View;
 use super::mappings::transport::write_addresses;
 use super::mappings::{addresses, transport};
-use super::rewriter::handlers;
+use super::rewriter::{self, handlers};
 use super::rewriter::{Dialect, Lanes, Own, Rewriter, Seen, annotations};
 use crate::flows::checksum::{field, update};
 use crate::flows::key::FlowId;
@@ -84,21 +81,7 @@ impl Element for IcmpPingRewriter {
         Rewriter::configure(setup, Own { family: Family::Ping, annotations, policies }).map(Self)
     }
 
-    fn initialize(&self, init: &mut Init<'_>) -> Result<(), Refused> {
-        self.0.initialize(init)
-    }
-
-    fn push(&self, cx: &mut Context, lanes: &mut Lanes, port: usize, batch: &mut Batch) {
-        self.0.push::<Echo>(cx, lanes, port, batch);
-    }
-
-    fn run_timer(&self, cx: &mut Context, _: &mut Lanes) {
-        self.0.run_timer(cx);
-    }
-
-    fn take_state(&self, old: &Self, init: &Init<'_>) {
-        self.0.take_state(&old.0, init);
-    }
+    rewriter::methods!(Echo);
 
     fn handlers(handlers: &mut Handlers<Self>) {
         handlers::tables(handlers, |element| &element.0, ["table", "mappings"], 0);

@@ -194,7 +194,7 @@ impl Quoted {
         let first = u16::from_be_bytes([head[6], head[7]]) & Ipv4Header::OFFSET_MASK == 0;
         let quoted = bytes.get(len..).filter(|_| first).unwrap_or_default();
         match head[9] {
-            protocol::TCP | protocol::UDP | super::udp_rewriter::DCCP => {
+            protocol::TCP | protocol::UDP | protocol::DCCP => {
                 if let Some(&[a, b, c, d, _, _, _, _]) = quoted.first_chunk() {
                     let ports = u32::from_be_bytes([a, b, c, d]);
                     replies = FlowId { ports, ..flow }.reversed();

@@ -49,18 +49,14 @@
 
 use std::sync::Arc;
 
-use millrace_core::{
-    Batch, Class, Context, Element, Failed, Handlers, Init, Packet, Reason, Refused, Setup,
-    register,
-};
+use millrace_core::{Class, Element, Failed, Handlers, Packet, Reason, Setup, register};
 
+use super::mappings::addresses;
 use super::mappings::family::Family;
 use super::mappings::flow_set::FlowSet;
 use super::mappings::flow_table::View;
-use super::mappings::{addresses, transport};
-use super::rewriter::handlers;
+use super::rewriter::{self, handlers};
 use super::rewriter::{Dialect, Lanes, Own, Rewriter, Seen, annotations};
-use crate::flows::key::FlowId;
 
 /// The element; its manual is at the top of the file.
 pub struct IpAddrPairRewriter(Arc<Rewriter>);
@@ -78,21 +74,7 @@ impl Element for IpAddrPairRewriter {
         Rewriter::configure(setup, own).map(Self)
     }
 
-    fn initialize(&self, init: &mut Init<'_>) -> Result<(), Refused> {
-        self.0.initialize(init)
-    }
-
-    fn push(&self, cx: &mut Context, lanes: &mut Lanes, port: usize, batch: &mut Batch) {
-        self.0.push::<Pair>(cx, lanes, port, batch);
-    }
-
-    fn run_timer(&self, cx: &mut Context, _: &mut Lanes) {
-        self.0.run_timer(cx);
-    }
-
-    fn take_state(&self, old: &Self, init: &Init<'_>) {
-        self.0.take_state(&old.0, init);
-    }
+    rewriter::methods!(Pair);
 
     fn handlers(handlers: &mut Handlers<Self>) {
         handlers::tables(handlers, |element| &element.0, ["table", "mappings"], 0);
@@ -106,10 +88,7 @@ struct Pair;
 impl Dialect for Pair {
     #[inline(always)]
     fn read(packet: &Packet) -> Result<Seen, Reason> {
-        let bytes = packet.network_data().ok_or(Reason::NoHeader)?;
-        let (head, _) = transport::split(bytes)?;
-        let flow = FlowId { addresses: transport::addresses(head), ports: 0 };
-        Ok(Seen { flow, map: 0, protocol: 0 })
+        addresses::read(packet)
     }
 
     #[inline(always)]

@@ -108,16 +108,13 @@
 use std::sync::Arc;
 
 use millrace_core::headers::protocol;
-use millrace_core::{
-    Batch, Class, Context, Element, Failed, Handlers, Init, Packet, Reason, Refused, Setup,
-    register,
-};
+use millrace_core::{Class, Element, Failed, Handlers, Packet, Reason, Setup, register};
 
 use super::mappings::family::Family;
 use super::mappings::flow_set::{FlowSet, Policy, Timeouts, time};
 use super::mappings::flow_table::View;
 use super::mappings::transport;
-use super::rewriter::handlers;
+use super::rewriter::{self, handlers};
 use super::rewriter::{Dialect, Lanes, Own, Rewriter, Seen, annotations};
 use super::tcp_rewriter::tcp_policy;
 
@@ -141,21 +138,7 @@ impl Element for IpRewriter {
         Rewriter::configure(setup, own).map(Self)
     }
 
-    fn initialize(&self, init: &mut Init<'_>) -> Result<(), Refused> {
-        self.0.initialize(init)
-    }
-
-    fn push(&self, cx: &mut Context, lanes: &mut Lanes, port: usize, batch: &mut Batch) {
-        self.0.push::<Ports>(cx, lanes, port, batch);
-    }
-
-    fn run_timer(&self, cx: &mut Context, _: &mut Lanes) {
-        self.0.run_timer(cx);
-    }
-
-    fn take_state(&self, old: &Self, init: &Init<'_>) {
-        self.0.take_state(&old.0, init);
-    }
+    rewriter::methods!(Ports);
 
     fn handlers(handlers: &mut Handlers<Self>) {
         handlers::tables(handlers, |element| &element.0, ["tcp_table", "tcp_mappings"], 0);

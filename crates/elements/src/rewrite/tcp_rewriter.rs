@@ -49,16 +49,13 @@
 use std::sync::Arc;
 
 use millrace_core::headers::protocol;
-use millrace_core::{
-    Batch, Class, Context, Element, Failed, Handlers, Init, Packet, Reason, Refused, Setup,
-    register,
-};
+use millrace_core::{Class, Element, Failed, Handlers, Packet, Reason, Setup, register};
 
 use super::mappings::family::Family;
 use super::mappings::flow_set::{FlowSet, Policy, Timeouts, time};
 use super::mappings::flow_table::View;
 use super::mappings::transport;
-use super::rewriter::handlers;
+use super::rewriter::{self, handlers};
 use super::rewriter::{Dialect, Lanes, Own, Rewriter, Seen, annotations};
 
 /// The element; its manual is at the top of the file.
@@ -87,21 +84,7 @@ impl Element for TcpRewriter {
         Rewriter::configure(setup, Own { family: Family::Tcp, annotations, policies }).map(Self)
     }
 
-    fn initialize(&self, init: &mut Init<'_>) -> Result<(), Refused> {
-        self.0.initialize(init)
-    }
-
-    fn push(&self, cx: &mut Context, lanes: &mut Lanes, port: usize, batch: &mut Batch) {
-        self.0.push::<Tcp>(cx, lanes, port, batch);
-    }
-
-    fn run_timer(&self, cx: &mut Context, _: &mut Lanes) {
-        self.0.run_timer(cx);
-    }
-
-    fn take_state(&self, old: &Self, init: &Init<'_>) {
-        self.0.take_state(&old.0, init);
-    }
+    rewriter::methods!(Tcp);
 
     fn handlers(handlers: &mut Handlers<Self>) {
         handlers::tables(handlers, |element| &element.0, ["table", "mappings"], 0);

@@ -42,9 +42,9 @@
 //! CheckIPHeader, CheckUDPHeader, CheckICMPHeader, SetTCPChecksum
 
 use millrace_core::headers::{Header, Ipv4Header, TcpHeader, protocol};
-use millrace_core::{Batch, Class, Context, Element, Failed, Handlers, Packet, Setup, register};
+use millrace_core::{Class, Element, Packet, register};
 
-use super::transport_check::{Fault, Kind, TransportCheck};
+use super::transport_check::{self, Fault, Kind, TransportCheck};
 use crate::ip::pseudo_header;
 
 /// The element; its manual is at the top of the file.
@@ -64,17 +64,7 @@ impl Element for CheckTcpHeader {
     const CLASS: Class = Class::new("CheckTCPHeader", "1/1-2", "a/ah");
     type Local = ();
 
-    fn configure(setup: &mut Setup<'_>) -> Result<Self, Failed> {
-        TransportCheck::configure(setup, &KIND).map(Self)
-    }
-
-    fn process(&self, cx: &mut Context, (): &mut (), batch: &mut Batch) {
-        self.0.process(cx, batch, check);
-    }
-
-    fn handlers(handlers: &mut Handlers<Self>) {
-        TransportCheck::handlers(handlers, |element| &element.0);
-    }
+    transport_check::methods!(&KIND, check);
 }
 
 fn check(ip: &Ipv4Header, packet: &Packet, checksum: bool) -> Result<(), Fault> {
@@ -93,30 +83,11 @@ fn check(ip: &Ipv4Header, packet: &Packet, checksum: bool) -> Result<(), Fault> 
 
 #[cfg(test)]
 mod tests {
-    use std::cell::RefCell;
+    use crate::test_packets::ip::{Datagram, finds_what_etherparse_finds, withstands};
 
-    use millrace_core::testing::Rig;
-    use proptest::prelude::*;
-
-    use crate::test_packets::ip::{Datagram, has_right_transport_checksum, withstands};
-
-    /// Detects a change of the data exactly if an independent checksum does.
     #[test]
     fn agrees_with_etherparse() {
-        let rig = RefCell::new(Rig::new("CheckTCPHeader", 1, 1).unwrap());
-        let config = ProptestConfig { failure_persistence: None, ..ProptestConfig::default() };
-        proptest!(config, |(
-            data in prop::collection::vec(any::<u8>(), 1..60),
-            edit in prop::option::of((any::<prop::sample::Index>(), any::<u8>())),
-        )| {
-            let mut datagram = Datagram::tcp(&data);
-            let header = datagram.payload.len() - data.len();
-            if let Some((at, byte)) = edit {
-                datagram.payload[header + at.index(data.len())] = byte;
-            }
-            let passes = !rig.borrow_mut().push_packets(0, vec![datagram.packet()])[0].is_empty();
-            prop_assert_eq!(passes, has_right_transport_checksum(&datagram.bytes()));
-        });
+        finds_what_etherparse_finds("CheckTCPHeader", Datagram::tcp);
     }
 
     #[test]

@@ -43,9 +43,9 @@
 //! CheckIPHeader, CheckTCPHeader, CheckICMPHeader, SetUDPChecksum
 
 use millrace_core::headers::{Header, Ipv4Header, UdpHeader, protocol};
-use millrace_core::{Batch, Class, Context, Element, Failed, Handlers, Packet, Setup, register};
+use millrace_core::{Class, Element, Packet, register};
 
-use super::transport_check::{Fault, Kind, TransportCheck};
+use super::transport_check::{self, Fault, Kind, TransportCheck};
 use crate::ip::pseudo_header;
 
 /// The element; its manual is at the top of the file.
@@ -65,17 +65,7 @@ impl Element for CheckUdpHeader {
     const CLASS: Class = Class::new("CheckUDPHeader", "1/1-2", "a/ah");
     type Local = ();
 
-    fn configure(setup: &mut Setup<'_>) -> Result<Self, Failed> {
-        TransportCheck::configure(setup, &KIND).map(Self)
-    }
-
-    fn process(&self, cx: &mut Context, (): &mut (), batch: &mut Batch) {
-        self.0.process(cx, batch, check);
-    }
-
-    fn handlers(handlers: &mut Handlers<Self>) {
-        TransportCheck::handlers(handlers, |element| &element.0);
-    }
+    transport_check::methods!(&KIND, check);
 }
 
 fn check(_ip: &Ipv4Header, packet: &Packet, checksum: bool) -> Result<(), Fault> {
@@ -95,30 +85,11 @@ fn check(_ip: &Ipv4Header, packet: &Packet, checksum: bool) -> Result<(), Fault>
 
 #[cfg(test)]
 mod tests {
-    use std::cell::RefCell;
+    use crate::test_packets::ip::{Datagram, finds_what_etherparse_finds, withstands};
 
-    use millrace_core::testing::Rig;
-    use proptest::prelude::*;
-
-    use crate::test_packets::ip::{Datagram, has_right_transport_checksum, withstands};
-
-    /// Detects a change of the data exactly if an independent checksum does.
     #[test]
     fn agrees_with_etherparse() {
-        let rig = RefCell::new(Rig::new("CheckUDPHeader", 1, 1).unwrap());
-        let config = ProptestConfig { failure_persistence: None, ..ProptestConfig::default() };
-        proptest!(config, |(
-            data in prop::collection::vec(any::<u8>(), 1..60),
-            edit in prop::option::of((any::<prop::sample::Index>(), any::<u8>())),
-        )| {
-            let mut datagram = Datagram::udp(&data);
-            let header = datagram.payload.len() - data.len();
-            if let Some((at, byte)) = edit {
-                datagram.payload[header + at.index(data.len())] = byte;
-            }
-            let passes = !rig.borrow_mut().push_packets(0, vec![datagram.packet()])[0].is_empty();
-            prop_assert_eq!(passes, has_right_transport_checksum(&datagram.bytes()));
-        });
+        finds_what_etherparse_finds("CheckUDPHeader", Datagram::udp);
     }
 
     #[test]

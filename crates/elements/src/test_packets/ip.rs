@@ -132,6 +132,25 @@ pub(crate) fn has_right_transport_checksum(bytes: &[u8]) -> bool {
     sum.ones_complement() == 0
 }
 
+/// The element lets those datagrams through whose transport checksum etherparse finds right, whatever has changed in
+/// their data.
+pub(crate) fn finds_what_etherparse_finds(element: &str, datagram: fn(&[u8]) -> Datagram) {
+    let rig = RefCell::new(Rig::new(element, 1, 1).unwrap());
+    let config = ProptestConfig { failure_persistence: None, ..ProptestConfig::default() };
+    proptest!(config, |(
+        data in prop::collection::vec(any::<u8>(), 1..60),
+        edit in prop::option::of((any::<prop::sample::Index>(), any::<u8>())),
+    )| {
+        let mut datagram = datagram(&data);
+        let header = datagram.payload.len() - data.len();
+        if let Some((at, byte)) = edit {
+            datagram.payload[header + at.index(data.len())] = byte;
+        }
+        let passes = !rig.borrow_mut().push_packets(0, vec![datagram.packet()])[0].is_empty();
+        prop_assert_eq!(passes, has_right_transport_checksum(&datagram.bytes()));
+    });
+}
+
 /// Pushes packets to an element that are random, malformed, truncated or have wrong header positions; some are shared.
 /// The element must not panic, and must account for each packet.
 pub(crate) fn withstands(element: &str, outputs: usize) {

@@ -320,7 +320,7 @@ fn find_network(bytes: &[u8], marks: &Marks) -> Option<(usize, Option<u16>)> {
     let mut ether_type = ethernet.ether_type.get();
     // A mark that the way through the tags does not meet is by somebody who knows of another header in between.
     let mut is_met = marks.network.is_none_or(|network| network == at);
-    while matches!(ether_type, ether_type::VLAN | ether_type::SERVICE_VLAN) {
+    while ether_type::is_tag(ether_type) {
         let Some((tag, behind)) = VlanHeader::view(rest) else {
             return if is_met { None } else { marked() };
         };

@@ -5,7 +5,6 @@ use millrace_core::{Packet, PacketType, Timestamp};
 use crate::bpf;
 use crate::offload::{self, Finished, Finisher, Offload};
 use crate::options::RxOptions;
-use crate::vlan::{ADDRESSES, TAG};
 
 /// The information about a received frame.
 #[derive(Clone, Copy, Debug, Default)]
@@ -125,6 +124,11 @@ pub(super) fn vlan_of(status: u32, [protocol, control]: [u16; 2]) -> Option<(u16
     let named = status & libc::TP_STATUS_VLAN_TPID_VALID != 0;
     Some((if named { protocol } else { IEEE_802_1Q }, control))
 }
+
+/// Bytes of a VLAN tag.
+pub(super) const TAG: usize = 4;
+/// Bytes before it: the two Ethernet addresses.
+const ADDRESSES: usize = 12;
 
 /// Restores a VLAN tag. Returns false, and changes nothing, when the frame is too short.
 fn insert_tag(packet: &mut Packet, (protocol, control): (u16, u16)) -> bool {

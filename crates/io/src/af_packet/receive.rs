@@ -4,7 +4,6 @@ use std::collections::VecDeque;
 use std::io;
 use std::os::fd::OwnedFd;
 use std::sync::Arc;
-use std::time::{Duration, Instant};
 
 use millrace_core::memory::copies::{self, CopyCause};
 use millrace_core::{Batch, Packet};
@@ -18,6 +17,7 @@ use crate::meter::Meter;
 use crate::offload::Finished;
 use crate::options::RxOptions;
 use crate::queue::RxQueue;
+use crate::reopening::{LOOK, Reopening};
 use crate::watch::Watch;
 
 /// A receive queue of an interface, which continues when the interface disappears and comes back.
@@ -27,8 +27,9 @@ pub(super) struct Receiver {
     /// `None` while the interface is gone.
     inlet: Option<Inlet>,
     watch: Watch,
-    /// While the interface is gone or down: when to check again.
-    look: Option<Instant>,
+    reopening: Reopening<Inlet>,
+    /// The interface is gone or down.
+    is_away: bool,
     /// What to report about the interface.
     news: Option<io::Error>,
     /// How many times in a row nothing has arrived.
@@ -41,8 +42,6 @@ pub(super) struct Receiver {
     meter: Arc<Meter>,
 }
 
-/// How often to check for an interface that is gone or down.
-const LOOK: Duration = Duration::from_millis(100);
 /// With a ring, no system call reports that the interface is down. So its state is requested after this many
 /// attempts in a row without packets.
 const PATIENCE: u32 = 64;
@@ -54,11 +53,13 @@ impl Receiver {
         inlet: Option<Inlet>,
         options: &RxOptions,
     ) -> io::Result<Self> {
+        let again = opening.clone();
         let mut receiver = Self {
             opening,
             inlet: None,
             watch: Watch::new()?,
-            look: None,
+            reopening: Reopening::new(move || again.open().ok()),
+            is_away: false,
             news: None,
             idle: 0,
             intake: Intake::new(options),
@@ -131,7 +132,7 @@ impl Receiver {
         }
         let before = self.express().map(|(ring, _)| ring.taken());
         n += self.collect_frames(batch, room - n);
-        let Some(inlet) = self.inlet.as_mut().filter(|_| self.look.is_none()) else { return Ok(n) };
+        let Some(inlet) = self.inlet.as_mut().filter(|_| !self.is_away) else { return Ok(n) };
         let Inlet { socket, frames: Frames::Ring(ring), express: Some(express), .. } = inlet else {
             return Ok(n);
         };
@@ -144,7 +145,7 @@ impl Receiver {
 
     /// Carries out a step for the express socket.
     fn take(&mut self, step: Step) {
-        let Self { opening, inlet, watch, look, .. } = self;
+        let Self { opening, inlet, watch, is_away, .. } = self;
         let Some((ring, express)) = inlet.as_mut().and_then(Inlet::express) else { return };
         match step {
             Step::Nothing => {}
@@ -163,7 +164,7 @@ impl Receiver {
             }
             Step::Close => {
                 express.close(ring);
-                if look.is_none() {
+                if !*is_away {
                     watch.tick(Some(INTERVAL));
                 }
             }
@@ -292,19 +293,18 @@ impl Receiver {
 
     /// Begins to check for the interface.
     fn look_for_it(&mut self) {
-        self.look = Some(Instant::now() + LOOK);
+        self.is_away = true;
+        self.reopening.wait();
         self.watch.tick(Some(LOOK));
     }
 
     /// Checks whether the interface is back, if it is time to.
     #[cold]
-    fn mend(&mut self, look: Instant) {
-        let now = Instant::now();
-        if now < look {
+    fn mend(&mut self) {
+        if !self.reopening.is_due() {
             return;
         }
         self.watch.clear();
-        self.look = Some(now + LOOK);
         if !self.opening.is_up() {
             return;
         }
@@ -313,13 +313,12 @@ impl Receiver {
         if self.inlet.as_ref().is_none_or(|inlet| inlet.socket.interface().is_none()) {
             self.meter.closes();
             self.inlet = None;
-            // What fails now may succeed later.
-            let Ok(inlet) = self.opening.open() else { return };
+            let Some(inlet) = self.reopening.open() else { return };
             if self.use_inlet(inlet).is_err() {
                 return;
             }
         }
-        self.look = None;
+        self.is_away = false;
         // Whether there is to be an express socket.
         let next = self.express().map(|_| INTERVAL);
         self.watch.tick(next);
@@ -342,8 +341,8 @@ impl RxQueue for Receiver {
     fn receive(&mut self, batch: &mut Batch, max: usize) -> io::Result<usize> {
         let (room, before) = (max.min(batch.room()), batch.len());
         let mut n = self.hand_on(batch, room);
-        if let Some(look) = self.look {
-            self.mend(look);
+        if self.is_away {
+            self.mend();
         }
         let result = if n < room { self.collect(batch, room - n) } else { Ok(0) };
         let outcome = result.and_then(|more| {

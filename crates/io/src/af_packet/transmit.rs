@@ -7,6 +7,7 @@ use std::time::{Duration, Instant};
 use millrace_core::memory::copies::{self, CopyCause};
 use millrace_core::{Batch, Packet};
 
+use super::frame::TAG;
 use super::interface::{ETHERNET_HEADER, Interface};
 use super::messages::Outbox;
 use super::socket::PacketSocket;
@@ -14,9 +15,9 @@ use super::tx_ring::TxRing;
 use crate::meter::Meter;
 use crate::method::Method;
 use crate::offload::merge::{self, Message};
+use crate::offload::tag_len;
 use crate::options::TxOptions;
 use crate::queue::{DeviceError, TxQueue};
-use crate::vlan::{TAG, tag_len};
 
 /// A transmit queue of an interface, which continues when the interface disappears and comes back.
 #[repr(align(128))]

@@ -65,6 +65,7 @@ use crate::method::{Method, XdpHook, XdpOptions};
 use crate::offload::Finisher;
 use crate::options::{RxOptions, Spread, TxOptions};
 use crate::queue::{Backend, Capabilities, DeviceError, DeviceFacts, Opened, RxQueue, TxQueue};
+use crate::reopening::Reopening;
 
 /// Receives from and transmits to the machine's interfaces through AF_XDP sockets.
 ///
@@ -120,8 +121,8 @@ impl Backend for AfXdp {
             let lines = opening.lines(&port, &queues_of_one, &mut changes)?;
             zero_copy &= lines.iter().all(|line| line.socket.mode.zero_copy);
             let again = opening.clone();
-            let reopen = Box::new(move || again.lines_again(&queues_of_one));
-            let receiver = Receiver::new(lines, reopen, finish, xdp.busy_poll.is_some())
+            let reopening = Reopening::new(move || again.lines_again(&queues_of_one).ok());
+            let receiver = Receiver::new(lines, reopening, finish, xdp.busy_poll.is_some())
                 .map_err(|source| DeviceError::refused(device, "watch the queue", source))?;
             queues.push(Box::new(receiver));
         }
@@ -182,12 +183,12 @@ impl Backend for AfXdp {
             changes.extend(ring_note(&socket, &wish));
             zero_copy &= socket.mode.zero_copy;
             let name = device.to_owned();
-            let reopen = Box::new(move || {
-                let port = Registry::lock().port(&name)?;
+            let reopening = Reopening::new(move || {
+                let port = Registry::lock().port(&name).ok()?;
                 let attachment = if in_driver { port.attach_to_transmit() } else { None };
-                Ok((port.socket(&wish, attachment.is_some())?, attachment))
+                Some((port.socket(&wish, attachment.is_some()).ok()?, attachment))
             });
-            queues.push(Box::new(Transmitter::new((socket, attachment.clone()), reopen)));
+            queues.push(Box::new(Transmitter::new((socket, attachment.clone()), reopening)));
         }
         Ok(Opened { queues, capabilities: capabilities(&port, zero_copy), changes })
     }

@@ -4,7 +4,7 @@ use std::collections::VecDeque;
 use std::io;
 use std::os::fd::OwnedFd;
 use std::sync::Arc;
-use std::time::{Duration, Instant};
+use std::time::Duration;
 
 use millrace_core::net::EtherAddress;
 use millrace_core::{Batch, Identity, Packet, PacketType};
@@ -17,13 +17,14 @@ use super::watch::Watch;
 use crate::meter::Meter;
 use crate::offload::{self, Finished, Finisher};
 use crate::queue::RxQueue;
+use crate::reopening::{LOOK, Reopening};
 
 /// A receive queue: one queue of the device, or several if the device has more than were requested.
 #[repr(align(128))]
 pub(super) struct Receiver {
-    state: State,
-    /// Opens the queues again after the interface was gone.
-    reopen: Box<dyn Fn() -> io::Result<Vec<Line>> + Send>,
+    /// None while the interface is gone.
+    lines: Option<Vec<Line>>,
+    reopening: Reopening<Vec<Line>>,
     watch: Watch,
     /// How often an idle thread must check.
     ticks: Option<Duration>,
@@ -42,12 +43,6 @@ pub(super) struct Receiver {
     meter: Arc<Meter>,
 }
 
-enum State {
-    Open(Vec<Line>),
-    /// The interface is gone. Contains the error to report, or when to check again.
-    Gone(Instant),
-}
-
 /// How to finish each packet.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Finish {
@@ -60,13 +55,11 @@ pub(super) struct Finish {
 
 /// Calls in a row without packets after which to check whether the interface still exists.
 const IDLE: u32 = 32;
-/// How often to check for an interface that is gone.
-const LOOK: Duration = Duration::from_millis(100);
 
 impl Receiver {
     pub(super) fn new(
         lines: Vec<Line>,
-        reopen: Box<dyn Fn() -> io::Result<Vec<Line>> + Send>,
+        reopening: Reopening<Vec<Line>>,
         finish: Finish,
         busy_poll: bool,
     ) -> io::Result<Self> {
@@ -75,8 +68,8 @@ impl Receiver {
         let meter = Arc::<Meter>::default();
         watch_losses(&meter, &lines);
         Ok(Self {
-            state: State::Open(lines),
-            reopen,
+            lines: Some(lines),
+            reopening,
             watch,
             ticks: None,
             starving: false,
@@ -101,7 +94,7 @@ impl Receiver {
 
     /// Receives from the lines in turn.
     fn collect(&mut self, batch: &mut Batch, room: usize) -> usize {
-        let State::Open(lines) = &self.state else { return 0 };
+        let Some(lines) = &self.lines else { return 0 };
         let mut n = 0;
         let mut lost = 0;
         let mut starving = false;
@@ -130,8 +123,8 @@ impl Receiver {
     /// What to do when nothing arrived.
     #[cold]
     fn rest(&mut self) -> io::Result<usize> {
-        match &self.state {
-            State::Open(lines) => {
+        match &self.lines {
+            Some(lines) => {
                 lines.iter().for_each(|line| line.socket.go_on_transmitting());
                 let unsent = lines.iter().any(|line| line.socket.has_unsent());
                 self.tick((self.starving || unsent).then_some(RETRY));
@@ -143,12 +136,14 @@ impl Receiver {
                     }
                 }
             }
-            State::Gone(next) => {
-                let is_time = Instant::now() >= *next;
-                if self.watch.take_changes() || is_time {
-                    self.look_for_it();
+            None => {
+                if self.watch.take_changes() {
+                    self.reopening.wait();
+                    self.open_again();
+                } else if self.reopening.is_due() {
+                    self.open_again();
                 }
-                self.tick(matches!(self.state, State::Gone(_)).then_some(LOOK));
+                self.tick(self.lines.is_none().then_some(LOOK));
             }
         }
         Ok(0)
@@ -166,7 +161,7 @@ impl Receiver {
 
     /// Checks whether the interface still exists.
     fn look(&mut self) -> io::Result<usize> {
-        let State::Open(lines) = &self.state else { return Ok(0) };
+        let Some(lines) = &self.lines else { return Ok(0) };
         let Some(port) = lines.first().map(|line| &line.socket.port) else { return Ok(0) };
         if lines.iter().all(|line| line.socket.is_bound()) {
             port.refresh();
@@ -175,38 +170,31 @@ impl Receiver {
         port.abandon();
         self.meter.closes();
         // Meanwhile the other queues notice, too: their program is in the way of a new one.
-        self.state = State::Gone(Instant::now() + LOOK);
+        self.lines = None;
+        self.reopening.wait();
         Err(io::Error::from_raw_os_error(libc::ENODEV))
     }
 
-    fn look_for_it(&mut self) {
-        self.state = match (self.reopen)() {
-            Ok(lines) => {
-                for line in &lines {
-                    // Without, packets are found when the thread is awake for another reason.
-                    let _ = self.watch.all.follow(line.socket.fd());
-                }
-                watch_losses(&self.meter, &lines);
-                State::Open(lines)
-            }
-            Err(_) => State::Gone(Instant::now() + LOOK),
-        };
+    fn open_again(&mut self) {
+        let Some(lines) = self.reopening.open() else { return };
+        for line in &lines {
+            // Without, packets are found when the thread is awake for another reason.
+            let _ = self.watch.all.follow(line.socket.fd());
+        }
+        watch_losses(&self.meter, &lines);
+        self.lines = Some(lines);
     }
 
     /// Finishes the packets from `start` on.
     fn finish(&mut self, batch: &mut Batch, start: usize) {
-        let limit = match &self.state {
-            State::Open(lines) => {
-                lines.first().map_or(usize::MAX, |line| line.socket.port.max_length())
-            }
-            State::Gone(_) => usize::MAX,
-        };
+        let line = self.lines.as_ref().and_then(|lines| lines.first());
+        let limit = line.map_or(usize::MAX, |line| line.socket.port.max_length());
         let finish = self.finish;
         let mut oversized = false;
         // Whoever wrote them was another processor, or the device.
         batch.prefetch_data();
         for packet in batch.get_mut(start..).unwrap_or_default() {
-            packet.set_packet_type(finish.type_of(packet.data()));
+            packet.set_packet_type(PacketType::of_frame(packet.data(), finish.ether));
             if finish.may_be_unfinished {
                 if packet.len() > limit.saturating_add(TAGS) {
                     oversized = true;
@@ -292,18 +280,6 @@ impl Drop for Receiver {
 }
 
 impl Finish {
-    #[inline]
-    fn type_of(&self, frame: &[u8]) -> PacketType {
-        let Some(destination) = frame.first_chunk().map(|bytes| EtherAddress(*bytes)) else {
-            return PacketType::Host;
-        };
-        if !destination.is_group() {
-            let is_own = self.ether.is_none_or(|own| own == destination);
-            return if is_own { PacketType::Host } else { PacketType::OtherHost };
-        }
-        if destination.is_broadcast() { PacketType::Broadcast } else { PacketType::Multicast }
-    }
-
     #[inline]
     fn limit(&self, packet: &mut Packet) {
         let beyond = packet.len().saturating_sub(self.finisher.snap_length);

@@ -4,7 +4,7 @@
 
 use std::io;
 use std::sync::Arc;
-use std::time::{Duration, Instant};
+use std::time::Duration;
 
 use millrace_core::memory::copies::{self, CopyCause};
 use millrace_core::{Batch, Identity, Packet};
@@ -14,18 +14,16 @@ use super::port::Attachment;
 use super::ring::{Place, address};
 use super::socket::{Socket, Tx};
 use crate::meter::Meter;
+use crate::offload::tag_len;
 use crate::queue::TxQueue;
-use crate::vlan::tag_len;
+use crate::reopening::Reopening;
 
 /// A transmit queue of an interface.
 #[repr(align(128))]
 pub(super) struct Transmitter {
     /// `None` while the interface is gone.
     line: Option<Line>,
-    /// Opens the queue again after the interface was gone.
-    reopen: Box<dyn Fn() -> io::Result<Line> + Send>,
-    /// When to check for the interface again.
-    next_look: Instant,
+    reopening: Reopening<Line>,
     /// The last call failed: the next one checks whether the device works again before it accepts packets.
     failing: bool,
     /// Calls since the MTU was last requested.
@@ -38,8 +36,6 @@ pub(super) struct Transmitter {
 /// A socket, and the program that its driver needs, if any.
 type Line = (Arc<Socket>, Option<Arc<Attachment>>);
 
-/// How often to check for an interface that is gone.
-const LOOK: Duration = Duration::from_millis(100);
 /// How long to retry a device without room. A later call transmits what is left.
 const PATIENCE: Duration = Duration::from_micros(200);
 /// Calls after which the MTU is requested again.
@@ -48,13 +44,12 @@ const REFRESH: u32 = 1024;
 const MOST_SLOTS: usize = 17;
 
 impl Transmitter {
-    pub(super) fn new(line: Line, reopen: Box<dyn Fn() -> io::Result<Line> + Send>) -> Self {
+    pub(super) fn new(line: Line, reopening: Reopening<Line>) -> Self {
         let meter = Arc::<Meter>::default();
         watch_losses(&meter, &line.0);
         Self {
             line: Some(line),
-            reopen,
-            next_look: Instant::now(),
+            reopening,
             failing: false,
             calls: 0,
             identity: Identity::new(),
@@ -67,14 +62,12 @@ impl Transmitter {
         if let Some(line) = self.line.take() {
             return Ok(line);
         }
-        let now = Instant::now();
-        if now >= self.next_look {
-            self.next_look = now + LOOK;
-            if let Ok(line) = (self.reopen)() {
-                self.failing = false;
-                watch_losses(&self.meter, &line.0);
-                return Ok(line);
-            }
+        if self.reopening.is_due()
+            && let Some(line) = self.reopening.open()
+        {
+            self.failing = false;
+            watch_losses(&self.meter, &line.0);
+            return Ok(line);
         }
         Err(io::Error::from_raw_os_error(libc::ENODEV))
     }

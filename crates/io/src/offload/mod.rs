@@ -15,6 +15,7 @@ use std::net::{Ipv4Addr, Ipv6Addr};
 
 use millrace_core::Packet;
 use millrace_core::checksum::{Sum, checksum};
+use millrace_core::headers::{Header, Ipv6Header, VlanHeader, ether_type, protocol};
 
 pub(crate) use finish::{Finished, Finisher};
 pub(crate) use partial::{complete_partial, cut_within};
@@ -278,25 +279,30 @@ const IPV6: u16 = 0x86dd;
 fn behind_ethernet(frame: &[u8]) -> Option<(usize, u16)> {
     let mut at = 12;
     let mut ether_type = be16(frame, at)?;
-    while matches!(ether_type, 0x8100 | 0x88a8) {
+    while ether_type::is_tag(ether_type) {
         at += 4;
         ether_type = be16(frame, at)?;
     }
     Some((at + 2, ether_type))
 }
 
-/// The protocol above IPv6 and the position of its header, after the extension headers.
+/// The protocol above IPv6 and the position of its header, after the extension headers. `None` for a fragment and for
+/// an authenticated packet, in which no length or sequence number may change.
 fn upper_layer(frame: &[u8], network: usize) -> Option<(u8, usize)> {
-    const HOP_BY_HOP: u8 = 0;
-    const ROUTING: u8 = 43;
-    const DESTINATION: u8 = 60;
-    let mut protocol = *frame.get(network + 6)?;
-    let mut at = network + 40;
-    while matches!(protocol, HOP_BY_HOP | ROUTING | DESTINATION) {
-        protocol = *frame.get(at)?;
-        at += (usize::from(*frame.get(at + 1)?) + 1) * 8;
+    let (header, payload) = Ipv6Header::view(frame.get(network..)?)?;
+    let mut extensions = header.extensions(payload);
+    let fixed = |kind| matches!(kind, protocol::FRAGMENT | protocol::AH);
+    if extensions.by_ref().any(|extension| fixed(extension.kind)) {
+        return None;
     }
-    Some((protocol, at))
+    let (protocol, at) = extensions.upper()?;
+    Some((protocol, network + Ipv6Header::LEN + at))
+}
+
+/// How much longer a packet may be because of its VLAN tag.
+#[inline]
+pub(crate) fn tag_len(frame: &[u8]) -> usize {
+    if be16(frame, 12).is_some_and(ether_type::is_tag) { VlanHeader::LEN } else { 0 }
 }
 
 /// The 16-bit field at `at`.

@@ -1,4 +1,4 @@
-//! Tests with frames built by hand. `tests/af_packet.rs` tests sockets on real interfaces.
+//! Tests with frames built by hand. `tests/interfaces` tests sockets on real interfaces.
 
 use millrace_core::Packet;
 use millrace_core::checksum;

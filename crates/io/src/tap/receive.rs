@@ -6,7 +6,6 @@ use std::os::fd::OwnedFd;
 use std::sync::Arc;
 
 use millrace_core::memory::copies::{self, CopyCause};
-use millrace_core::net::EtherAddress;
 use millrace_core::{Batch, Packet, PacketType};
 
 use super::port::Port;
@@ -97,7 +96,7 @@ impl Receiver {
         let fits = packet.set_len(length.min(capacity));
         debug_assert!(fits);
         if self.link == Link::Ethernet {
-            packet.set_packet_type(type_of(packet.data()));
+            packet.set_packet_type(PacketType::of_frame(packet.data(), None));
         }
         let offload = Offload::parse_over(self.link, &header);
         match finisher.finish(offload, packet, rest, |packet| ready.push_back(packet)) {
@@ -139,15 +138,6 @@ impl RxQueue for Receiver {
 
     fn meter(&self) -> Option<Arc<Meter>> {
         Some(Arc::clone(&self.meter))
-    }
-}
-
-/// The packet type of a frame, from its destination address.
-fn type_of(frame: &[u8]) -> PacketType {
-    match frame.first_chunk().map(|bytes| EtherAddress(*bytes)) {
-        Some(to) if to.is_broadcast() => PacketType::Broadcast,
-        Some(to) if to.is_group() => PacketType::Multicast,
-        _ => PacketType::Host,
     }
 }
 

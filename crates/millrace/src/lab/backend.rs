@@ -1,14 +1,15 @@
 //! The devices of the lab, as elements see them.
+//!
+//! They are not the wires of `millrace_io::memory`: nothing is on its way to the router until the router asks. Then the
+//! hosts act, on the thread that asked, so that one seed gives one run.
 
 use std::io;
 use std::sync::Arc;
 
-use millrace_core::net::{EtherAddress, Ipv4Prefix};
 use millrace_core::{Batch, Lock, Packet, Timestamp};
 use millrace_io::tap::{Tap, TapOptions};
 use millrace_io::{
-    Backend, Capabilities, DeviceError, Opened, QueueCounts, RxOptions, RxQueue, TxOptions,
-    TxQueue, bpf,
+    Backend, DeviceError, Opened, QueueCounts, RxOptions, RxQueue, TxOptions, TxQueue, bpf,
 };
 
 use super::world::World;
@@ -33,7 +34,7 @@ impl Backend for LabBackend {
         options: &RxOptions,
     ) -> Result<Opened<dyn RxQueue>, DeviceError> {
         let queue = self.queue(device, options.headroom, options.snap_length)?;
-        Ok(opened(Box::new(Queue { filter: options.filter.clone(), ..queue })))
+        Ok(Opened::new("lab", vec![Box::new(Queue { filter: options.filter.clone(), ..queue })]))
     }
 
     fn open_tx(
@@ -41,25 +42,17 @@ impl Backend for LabBackend {
         device: &str,
         _options: &TxOptions,
     ) -> Result<Opened<dyn TxQueue>, DeviceError> {
-        Ok(opened(Box::new(self.queue(device, 0, usize::MAX)?)))
+        Ok(Opened::new("lab", vec![Box::new(self.queue(device, 0, usize::MAX)?)]))
     }
 
     /// The machine itself is not in the lab: a host that listens and says nothing stands for it.
     fn open_tap(&self, options: &TapOptions) -> Result<Tap, DeviceError> {
-        let mut rx: Opened<dyn RxQueue> = opened(Box::new(Silent));
-        let mut tx: Opened<dyn TxQueue> = opened(Box::new(Silent));
+        let mut rx: Opened<dyn RxQueue> = Opened::new("lab", vec![Box::new(Silent)]);
+        let mut tx: Opened<dyn TxQueue> = Opened::new("lab", vec![Box::new(Silent)]);
         rx.queues.resize_with(options.queues.max(1), || Box::new(Silent));
         tx.queues.resize_with(options.queues.max(1), || Box::new(Silent));
         let name = options.name.clone().unwrap_or_else(|| "tap0".to_owned());
         Ok(Tap { name, rx, tx })
-    }
-
-    fn ether(&self, _device: &str) -> Option<EtherAddress> {
-        None
-    }
-
-    fn ipv4(&self, _device: &str) -> Option<Ipv4Prefix> {
-        None
     }
 }
 
@@ -136,9 +129,4 @@ impl TxQueue for Silent {
         batch.clear();
         Ok(n)
     }
-}
-
-fn opened<Q: ?Sized>(queue: Box<Q>) -> Opened<Q> {
-    let capabilities = Capabilities { backend: "lab", ..Capabilities::default() };
-    Opened { queues: vec![queue], capabilities, changes: Vec::new() }
 }

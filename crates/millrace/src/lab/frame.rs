@@ -102,9 +102,3 @@ pub(super) fn udp(src: (Ipv4Addr, u16), dst: (Ipv4Addr, u16), payload: &[u8]) ->
     bytes[6..8].copy_from_slice(&sum.to_be_bytes());
     bytes
 }
-
-/// The source and destination port at the start of a transport header.
-pub(super) fn ports(transport: &[u8]) -> Option<(u16, u16)> {
-    let &[a, b, c, d] = transport.first_chunk()?;
-    Some((u16::from_be_bytes([a, b]), u16::from_be_bytes([c, d])))
-}

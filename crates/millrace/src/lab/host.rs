@@ -5,11 +5,11 @@ use std::net::Ipv4Addr;
 
 use millrace_core::checksum;
 use millrace_core::headers::{
-    ArpHeader, Header, Ipv4Header, UdpHeader, arp_operation, ether_type, icmp_type, protocol,
+    ArpHeader, Header, Ipv4Header, UdpHeader, arp_operation, ether_type, icmp_type, ports, protocol,
 };
 use millrace_core::net::{EtherAddress, Ipv4Prefix};
 
-use super::frame::{Datagram, Frame, arp, ethernet, framed, icmp, ports, udp};
+use super::frame::{Datagram, Frame, arp, ethernet, framed, icmp, udp};
 
 /// The UDP port that hosts echo.
 pub(super) const ECHO_PORT: u16 = 7;

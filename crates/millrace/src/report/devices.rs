@@ -157,42 +157,34 @@ impl Observed {
 
 impl Observed {
     fn watch_rx(&self, device: &str, opened: Opened<dyn RxQueue>) -> Opened<dyn RxQueue> {
-        let mut accounts = Vec::new();
-        let queues = opened.queues.into_iter().map(|queue| {
-            if let Some(meter) = queue.meter() {
-                accounts.push(Account::Own(meter));
-                return queue;
-            }
-            let watched = Watched { queue, traffic: Arc::<Traffic>::default() };
-            accounts.push(Account::Watched(watched.traffic.clone()));
-            Box::new(watched) as Box<dyn RxQueue>
-        });
-        let queues = queues.collect();
-        self.ledger.add(Opening {
-            device: device.to_owned(),
-            direction: "in",
-            capabilities: opened.capabilities.clone(),
-            changes: opened.changes.clone(),
-            queues: accounts,
-        });
-        Opened { queues, ..opened }
+        self.watch((device, "in"), opened, |queue| queue.meter(), |watched| Box::new(watched))
     }
 
     fn watch_tx(&self, device: &str, opened: Opened<dyn TxQueue>) -> Opened<dyn TxQueue> {
+        self.watch((device, "out"), opened, |queue| queue.meter(), |watched| Box::new(watched))
+    }
+
+    fn watch<Q: ?Sized>(
+        &self,
+        (device, direction): (&str, &'static str),
+        opened: Opened<Q>,
+        meter: fn(&Q) -> Option<Arc<Meter>>,
+        boxed: fn(Watched<Q>) -> Box<Q>,
+    ) -> Opened<Q> {
         let mut accounts = Vec::new();
         let queues = opened.queues.into_iter().map(|queue| {
-            if let Some(meter) = queue.meter() {
+            if let Some(meter) = meter(&queue) {
                 accounts.push(Account::Own(meter));
                 return queue;
             }
             let watched = Watched { queue, traffic: Arc::<Traffic>::default() };
             accounts.push(Account::Watched(watched.traffic.clone()));
-            Box::new(watched) as Box<dyn TxQueue>
+            boxed(watched)
         });
         let queues = queues.collect();
         self.ledger.add(Opening {
             device: device.to_owned(),
-            direction: "out",
+            direction,
             capabilities: opened.capabilities.clone(),
             changes: opened.changes.clone(),
             queues: accounts,
@@ -307,27 +299,12 @@ mod tests {
 
     impl Backend for Small {
         fn open_rx(&self, _: &str, _: &RxOptions) -> Result<Opened<dyn RxQueue>, DeviceError> {
-            Ok(Opened {
-                queues: vec![Box::new(Small)],
-                capabilities: Capabilities { backend: "small", ..Capabilities::default() },
-                changes: vec!["promiscuous mode is on".to_owned()],
-            })
+            let changes = vec!["promiscuous mode is on".to_owned()];
+            Ok(Opened { changes, ..Opened::new("small", vec![Box::new(Small)]) })
         }
 
         fn open_tx(&self, _: &str, _: &TxOptions) -> Result<Opened<dyn TxQueue>, DeviceError> {
-            Ok(Opened {
-                queues: vec![Box::new(Small)],
-                capabilities: Capabilities { backend: "small", ..Capabilities::default() },
-                changes: Vec::new(),
-            })
-        }
-
-        fn ether(&self, _: &str) -> Option<EtherAddress> {
-            None
-        }
-
-        fn ipv4(&self, _: &str) -> Option<Ipv4Prefix> {
-            None
+            Ok(Opened::new("small", vec![Box::new(Small)]))
         }
     }
 

@@ -5,6 +5,7 @@
 //! | [`rules`] | rule sets like those of real firewalls and routers, by the statistics of ClassBench |
 //! | [`trace`] | headers that satisfy rules, with locality, and headers that satisfy none |
 //! | [`frame`] | Ethernet frames with such headers, VLAN tags, IP options and right checksums |
+//! | [`tunnel`] | IP packets in tunnels and tagged frames |
 //! | [`flows`] | numbered frames, and the ledger that finds lost, doubled and reordered ones |
 //! | [`payload`] | benign text, planted patterns, hostile near misses, random bytes |
 //! | [`patterns`] | pattern sets, made up or read from the phrases of a web application firewall |
@@ -19,6 +20,7 @@ pub mod payload;
 pub mod pcap;
 pub mod rules;
 pub mod trace;
+pub mod tunnel;
 
 /// A source of random numbers: generators with different `purpose` draw different numbers from one `seed`.
 fn random(seed: u64, purpose: &str) -> fastrand::Rng {

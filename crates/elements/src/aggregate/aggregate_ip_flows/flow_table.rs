@@ -2,14 +2,17 @@
 //!
 //! This is not the [table that other elements share](crate::flows::table): every packet changes its flow in several
 //! places, packets wait here for one another, time is that of the packets, and flows end in the order of their numbers.
-//! One thread at a time has all of it.
+//! One thread at a time has all of it. How long a flow may be silent depends on the state of its connection, and it
+//! does not end while a fragment waits; the shared table has one timeout, and forgets flows when it needs the room.
 
 use std::collections::{HashMap, VecDeque};
 use std::io::{self, Write};
 use std::net::Ipv4Addr;
 
 use foldhash::fast::RandomState;
-use millrace_core::headers::{Header, IcmpHeader, Ipv4Header, icmp_type, protocol, tcp_flags};
+use millrace_core::headers::{
+    self, Header, IcmpHeader, Ipv4Header, icmp_type, protocol, tcp_flags,
+};
 use millrace_core::{Packet, Timestamp};
 
 use crate::flows::key::{FlowId, Key};
@@ -313,9 +316,8 @@ impl Seen {
         }
         let (hosts, mut flipped) = FlowId::of_hosts(source, destination).ordered();
         let ports = if ip.is_first_fragment() {
-            match bytes.get(ip.header_len()..).and_then(<[u8]>::first_chunk) {
-                Some(&[a, b, c, d]) => {
-                    let (from, to) = (u16::from_be_bytes([a, b]), u16::from_be_bytes([c, d]));
+            match ip.transport(bytes).and_then(headers::ports) {
+                Some((from, to)) => {
                     flipped ^= source == destination && from > to;
                     let (low, high) = if flipped { (to, from) } else { (from, to) };
                     Ports::Of(u32::from(low) << 16 | u32::from(high))

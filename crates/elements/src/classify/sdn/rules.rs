@@ -277,8 +277,7 @@ pub(crate) fn key_of(packet: &Packet) -> Key {
 #[inline(always)]
 fn is_tagged(frame: &[u8]) -> bool {
     let tag = frame.get(12..14).and_then(<[u8]>::first_chunk);
-    let tag = tag.map_or(0, |tag| u16::from_be_bytes(*tag));
-    matches!(tag, ether_type::VLAN | ether_type::SERVICE_VLAN)
+    ether_type::is_tag(tag.map_or(0, |tag| u16::from_be_bytes(*tag)))
 }
 
 /// The fields of a packet as a GPU gets them.

@@ -438,3 +438,28 @@ pub(crate) fn cleanup<E: Receives>(element: &E, _router: &Router) -> Result<(), 
     element.reception().cleanup();
     Ok(())
 }
+
+/// The methods of an element that emits what its field `reception` receives.
+macro_rules! methods {
+    () => {
+        fn initialize(
+            &self,
+            init: &mut ::millrace_core::Init<'_>,
+        ) -> Result<(), ::millrace_core::Refused> {
+            self.reception.initialize(init, None)
+        }
+
+        fn run_task(&self, cx: &mut ::millrace_core::Context, (): &mut ()) -> bool {
+            self.reception.run(cx, |cx, batch| cx.push_batch(0, batch))
+        }
+
+        fn cleanup(
+            &self,
+            router: &::millrace_core::Router,
+        ) -> Result<(), ::millrace_core::Refused> {
+            receive::cleanup(self, router)
+        }
+    };
+}
+
+pub(crate) use methods;

@@ -245,3 +245,50 @@ pub(crate) fn handlers<E: HasTap>(handlers: &mut Handlers<E>) {
     handlers.read("queues", |e, _| e.port().reception.open_queues());
     handlers.read("home_thread", |e, _| e.port().reception.home_threads());
 }
+
+/// The methods of an element whose field is a [`TapPort`].
+macro_rules! methods {
+    () => {
+        fn initialize(
+            &self,
+            init: &mut ::millrace_core::Init<'_>,
+        ) -> Result<(), ::millrace_core::Refused> {
+            self.0.initialize(init)
+        }
+
+        fn push(
+            &self,
+            cx: &mut ::millrace_core::Context,
+            (): &mut (),
+            _port: usize,
+            batch: &mut ::millrace_core::Batch,
+        ) {
+            self.0.push(cx, batch);
+        }
+
+        fn run_task(&self, cx: &mut ::millrace_core::Context, (): &mut ()) -> bool {
+            self.0.run(cx)
+        }
+
+        fn run_timer(&self, _cx: &mut ::millrace_core::Context, (): &mut ()) {
+            self.0.run_timer();
+        }
+
+        fn held(&self) -> usize {
+            self.0.held()
+        }
+
+        fn handlers(handlers: &mut ::millrace_core::Handlers<Self>) {
+            tap_port::handlers(handlers);
+        }
+
+        fn cleanup(
+            &self,
+            _router: &::millrace_core::Router,
+        ) -> Result<(), ::millrace_core::Refused> {
+            self.0.cleanup()
+        }
+    };
+}
+
+pub(crate) use methods;

@@ -6,10 +6,11 @@ use std::sync::atomic::{AtomicBool, AtomicU64, Ordering::Relaxed};
 use std::sync::{Arc, OnceLock};
 use std::time::Duration;
 
+use millrace_core::args::Kind;
 use millrace_core::element::{Listening, Transmitting};
 use millrace_core::{
-    Batch, BiasedMutex, Context, Count, Element, Handlers, Init, PerThread, Reason, Refused, Setup,
-    Task, Timer, Timestamp,
+    Args, Batch, BiasedMutex, Context, Count, Element, Handlers, Init, PerThread, Reason, Refused,
+    Setup, Task, Timer, Timestamp,
 };
 use millrace_io::{Meter, Opened, QueueCounts, Queues, TxOptions, TxQueue, trouble};
 
@@ -36,6 +37,25 @@ pub(crate) struct Wanted {
     pub(crate) debug: bool,
     /// Whether failing to open the device only causes a warning.
     pub(crate) optional: bool,
+}
+
+impl Wanted {
+    /// Reads BURST, BLOCKING, NO_PAD, DEBUG, QUEUE and MAXQUEUES.
+    pub(crate) fn read(args: &mut Args<'_>) -> Self {
+        let burst = args.in_range("BURST", Kind::Keyword, 1..=Batch::CAPACITY as u32);
+        let first = args.in_range("QUEUE", Kind::Keyword, 0..=4095u32).unwrap_or(0);
+        let most = args.in_range("MAXQUEUES", Kind::Keyword, 1..=4096u32);
+        let queues = Queues { first: first as usize, ..Queues::default() };
+        Self {
+            options: TxOptions { queues, ..TxOptions::default() },
+            max_queues: most.map(|most| most as usize),
+            burst: burst.unwrap_or(64) as usize,
+            blocking: args.keyword("BLOCKING", true),
+            pad: !args.keyword("NO_PAD", true),
+            debug: args.keyword("DEBUG", false),
+            optional: false,
+        }
+    }
 }
 
 /// The transmitting part of an element.

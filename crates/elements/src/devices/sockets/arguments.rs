@@ -40,11 +40,7 @@ pub(crate) struct Endpoint {
     /// A client's own address.
     pub(crate) local: Option<Address>,
     pub(crate) is_client: bool,
-    pub(crate) options: Options,
-    pub(crate) snap_length: usize,
-    pub(crate) headroom: usize,
-    pub(crate) burst: usize,
-    pub(crate) timestamp: bool,
+    pub(crate) common: Common,
     pub(crate) verbose: bool,
     allow: Option<ElementRef>,
     deny: Option<ElementRef>,
@@ -64,7 +60,7 @@ impl Endpoint {
             Transport::Unix | Transport::UnixDatagram => unix(args),
         };
         let client = args.optional_keyword("CLIENT");
-        let Common { options, snap_length, headroom, burst, timestamp } = Common::read(args);
+        let common = Common::read(args);
         let no_delay = args.keyword("NODELAY", true);
         let allow = args.optional_keyword("ALLOW");
         let deny = args.optional_keyword("DENY");
@@ -77,11 +73,7 @@ impl Endpoint {
             remote: remote.ok_or(Failed)?,
             local: local.filter(|_| is_client),
             is_client,
-            options: Options { no_delay, ..options },
-            snap_length,
-            headroom,
-            burst,
-            timestamp,
+            common: Common { options: Options { no_delay, ..common.options }, ..common },
             verbose,
             allow,
             deny,

@@ -1,4 +1,5 @@
-//! What the socket elements share: arguments, and sending without blocking.
+//! What the socket elements share: arguments, receiving, and sending without blocking.
 
 pub(crate) mod arguments;
+pub(crate) mod intake;
 pub(crate) mod outlet;

@@ -247,3 +247,39 @@ impl Outlet {
         }
     }
 }
+
+/// The methods of an element with an [`Outlet`], an intake, and a [`Sink`] behind the lock `$sink`.
+macro_rules! methods {
+    ($sink:ident) => {
+        fn push(
+            &self,
+            cx: &mut Context,
+            (): &mut (),
+            _port: usize,
+            batch: &mut ::millrace_core::Batch,
+        ) {
+            self.outlet.push(cx, batch, &mut *self.$sink.lock());
+        }
+
+        fn run_task(&self, cx: &mut Context, (): &mut ()) -> bool {
+            if cx.index() == self.outlet.task().index() {
+                return self.outlet.run(cx, self.intake.burst(), || self.$sink.lock());
+            }
+            self.receive(cx)
+        }
+
+        fn run_timer(&self, _cx: &mut Context, (): &mut ()) {
+            self.outlet.run_timer();
+        }
+
+        fn room_notifier(&self, _port: usize) -> Option<&::millrace_core::Notifier> {
+            Some(self.outlet.room())
+        }
+
+        fn held(&self) -> usize {
+            self.outlet.held()
+        }
+    };
+}
+
+pub(crate) use methods;

@@ -8,6 +8,11 @@
 //! identification of a packet. IPFilter remembers the fragment fields of the last packet, because its rules test them.
 //! The hash that spreads packets over threads covers the innermost addresses of any kind, Ethernet included, and no
 //! table holds them. The classifiers' keys have the fields that rules test.
+//!
+//! Ports are read by [`Ipv4Header::transport`], with four exceptions. The rewriters read a header without options with
+//! a few loads, which is most of what a known flow costs. IPFilter reads 15 bytes from the header annotations for the
+//! same reason. The keys of rules are read by a crate without packets, into the words that GPUs compare. Summaries
+//! read headers that were captured in part.
 
 use std::fmt;
 use std::net::Ipv4Addr;
@@ -120,8 +125,6 @@ pub(crate) struct Key {
 const NUMBERED: u32 = 1 << 8;
 /// All packets without an IP header and without a number.
 const OTHERS: u32 = NUMBERED + 1;
-/// Protocols other than TCP and UDP whose headers begin with two ports: DCCP, SCTP, UDP-Lite.
-const WITH_PORTS: [u8; 3] = [33, 132, 136];
 
 impl Key {
     /// The flow of a packet with an IP header: addresses, protocol and ports. Ports are 0 for protocols without ports
@@ -130,12 +133,9 @@ impl Key {
         let bytes = packet.network_data()?;
         let (ip, _) = Ipv4Header::view(bytes)?;
         let protocol = ip.protocol;
-        let has_ports = protocol == protocol::TCP
-            || protocol == protocol::UDP
-            || WITH_PORTS.contains(&protocol);
-        let ports = bytes.get(ip.header_len()..).and_then(<[u8]>::first_chunk);
-        let ports = ports.filter(|_| has_ports && ip.is_first_fragment());
-        let ports = ports.map_or(0, |ports| u32::from_be_bytes(*ports));
+        let ports = ip.transport(bytes).filter(|_| protocol::has_ports(protocol));
+        let ports =
+            ports.and_then(<[u8]>::first_chunk).map_or(0, |ports| u32::from_be_bytes(*ports));
         let flow = FlowId { ports, ..FlowId::of_hosts(ip.source(), ip.destination()) };
         Some(Self { flow, space: protocol.into() })
     }

@@ -1,6 +1,6 @@
 //! Words in packet data: finding and replacing them.
 
-use millrace_core::headers::{Header, Ipv4Header, TcpHeader, protocol};
+use millrace_core::headers::{Header, Ipv4Header, protocol};
 use millrace_core::{View, checksum};
 
 /// The position of `word` in `bytes`.
@@ -22,14 +22,7 @@ pub(super) fn payload(packet: &View) -> usize {
     let Some(bytes) = packet.network_data() else { return 0 };
     let before = packet.len().saturating_sub(bytes.len());
     let Some((ip, _)) = Ipv4Header::view(bytes) else { return 0 };
-    let transport = bytes.get(ip.header_len()..).unwrap_or_default();
-    let inner = match ip.protocol {
-        _ if !ip.is_first_fragment() => 0,
-        protocol::TCP => TcpHeader::view(transport).map_or(0, |(tcp, _)| tcp.header_len()),
-        protocol::UDP => 8,
-        _ => 0,
-    };
-    (before + ip.header_len() + inner).min(packet.len())
+    (before + ip.headers_len(bytes)).min(packet.len())
 }
 
 /// Replaces the `len` bytes at `at` with `new`; the packet's length may change.

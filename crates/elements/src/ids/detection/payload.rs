@@ -8,7 +8,7 @@ use std::net::IpAddr;
 
 use millrace_core::Packet;
 use millrace_core::args::{Arg, ArgError, ArgText, Scope};
-use millrace_core::headers::{Header, Ipv4Header, Ipv6Header, protocol};
+use millrace_core::headers::{Header, Ipv4Header, Ipv6Header, ports, protocol};
 use millrace_gpu::kernel::MAX_EXTENSIONS;
 use millrace_gpu::region::{Base, Region, View};
 use millrace_match::patterns::{Kind, Text};
@@ -144,9 +144,8 @@ impl Located<'_> {
 
     /// The source and destination ports, if the protocol is TCP or UDP.
     pub(crate) fn ports(&self) -> Option<(u16, u16)> {
-        let &[a, b, c, d] = self.transport.first_chunk()?;
         let has_ports = matches!(self.text.kind, Kind::Tcp | Kind::Udp);
-        has_ports.then_some((u16::from_be_bytes([a, b]), u16::from_be_bytes([c, d])))
+        ports(self.transport).filter(|_| has_ports)
     }
 }
 

@@ -1,7 +1,7 @@
 //! The IP header that IPEncap, UDPIPEncap and similar elements prepend to packets.
 
 use std::fmt;
-use std::net::Ipv4Addr;
+use std::net::{Ipv4Addr, Ipv6Addr};
 
 use millrace_core::args::{Arg, ArgError, ArgText, Scope};
 use millrace_core::checksum::Sum;
@@ -21,9 +21,9 @@ pub(crate) struct OuterHeader {
 
 /// Where encapsulated packets go.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
-pub(crate) enum Destination {
+pub(crate) enum Destination<A = Ipv4Addr> {
     /// All packets go to one address.
-    Address(Ipv4Addr),
+    Address(A),
     /// Each packet goes to the address in its destination annotation.
     Annotation,
 }
@@ -133,13 +133,27 @@ pub(crate) fn source_handler<E: 'static>(
     });
 }
 
-impl Arg for Destination {
-    const EXPECTS: &'static str = "an IP address or ‘DST_ANNO’";
+/// An address of either version, as an argument.
+pub(crate) trait Address: Arg + fmt::Display {
+    /// What is expected where there may also be `DST_ANNO`.
+    const OR_ANNOTATION: &'static str;
+}
+
+impl Address for Ipv4Addr {
+    const OR_ANNOTATION: &'static str = "an IP address or ‘DST_ANNO’";
+}
+
+impl Address for Ipv6Addr {
+    const OR_ANNOTATION: &'static str = "an IPv6 address or ‘DST_ANNO’";
+}
+
+impl<A: Address> Arg for Destination<A> {
+    const EXPECTS: &'static str = A::OR_ANNOTATION;
 
     fn parse(text: &ArgText, scope: &Scope<'_>) -> Result<Self, ArgError> {
         match text.as_str() {
             "DST_ANNO" => Ok(Self::Annotation),
-            _ => Ipv4Addr::parse(text, scope).map(Self::Address),
+            _ => A::parse(text, scope).map(Self::Address),
         }
     }
 
@@ -148,7 +162,7 @@ impl Arg for Destination {
     }
 }
 
-impl fmt::Display for Destination {
+impl<A: Address> fmt::Display for Destination<A> {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
             Self::Address(address) => address.fmt(f),

@@ -1,12 +1,12 @@
 //! The IPv6 header that IP6Encap and UDPIP6Encap prepend to packets, and the checksum of what follows it.
 
-use std::fmt;
 use std::net::Ipv6Addr;
 
-use millrace_core::args::{Arg, ArgError, ArgText, Scope};
 use millrace_core::checksum::Sum;
 use millrace_core::headers::{Header, IcmpHeader, Ipv6Header, protocol};
 use millrace_core::{Handlers, Packet, Published};
+
+use crate::ip::header::outer;
 
 /// A header, complete except for the payload length and a destination taken from the packet.
 #[derive(Clone, Debug)]
@@ -18,14 +18,8 @@ pub(crate) struct OuterHeader {
     pub(crate) traffic_class: u8,
 }
 
-/// The destination of encapsulated packets.
-#[derive(Clone, Copy, PartialEq, Eq, Debug)]
-pub(crate) enum Destination {
-    /// The same address for all packets.
-    Address(Ipv6Addr),
-    /// Each packet's destination annotation.
-    Annotation,
-}
+/// Where encapsulated packets go.
+pub(crate) type Destination = outer::Destination<Ipv6Addr>;
 
 impl OuterHeader {
     /// Makes the header for a packet with a payload of `payload_len` bytes, and sets the packet's destination
@@ -99,28 +93,4 @@ pub(crate) fn address_handlers<E: 'static>(
         of(element).update(|outer| OuterHeader { destination, ..OuterHeader::clone(outer) });
         Ok(())
     });
-}
-
-impl Arg for Destination {
-    const EXPECTS: &'static str = "an IPv6 address or ‘DST_ANNO’";
-
-    fn parse(text: &ArgText, scope: &Scope<'_>) -> Result<Self, ArgError> {
-        match text.as_str() {
-            "DST_ANNO" => Ok(Self::Annotation),
-            _ => Ipv6Addr::parse(text, scope).map(Self::Address),
-        }
-    }
-
-    fn placeholder() -> Self {
-        Self::Annotation
-    }
-}
-
-impl fmt::Display for Destination {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        match self {
-            Self::Address(address) => address.fmt(f),
-            Self::Annotation => f.write_str("DST_ANNO"),
-        }
-    }
 }

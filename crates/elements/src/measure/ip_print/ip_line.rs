@@ -5,8 +5,8 @@ use std::net::Ipv4Addr;
 
 use millrace_core::Packet;
 use millrace_core::headers::{
-    EthernetHeader, Header, IcmpHeader, Ipv4Header, TcpHeader, UdpHeader, icmp_type, protocol,
-    tcp_flags,
+    EthernetHeader, Header, IcmpHeader, Ipv4Header, TcpHeader, UdpHeader, icmp_type, ports,
+    protocol, tcp_flags,
 };
 use millrace_core::names::{NumberKind, name_of};
 
@@ -122,14 +122,7 @@ impl IpLine {
 pub(super) fn payload(packet: &Packet) -> &[u8] {
     let network = packet.network_data().unwrap_or_default();
     let Some((ip, _)) = Ipv4Header::view(network) else { return &[] };
-    let transport = network.get(ip.header_len()..).unwrap_or_default();
-    let header = match ip.protocol {
-        _ if !ip.is_first_fragment() => 0,
-        protocol::TCP => TcpHeader::view(transport).map_or(0, |(tcp, _)| tcp.header_len()),
-        protocol::UDP => UdpHeader::LEN,
-        _ => 0,
-    };
-    transport.get(header..).unwrap_or_default()
+    network.get(ip.headers_len(network)..).unwrap_or_default()
 }
 
 /// `1.0.0.1 > 2.0.0.2`.
@@ -144,13 +137,11 @@ impl std::fmt::Display for Pair<'_> {
 /// Appends addresses and ports, or a replacement text if there are no ports. Returns whether there are ports.
 fn write_ports(line: &mut String, ip: &Ipv4Header, transport: &[u8], name: &str) -> bool {
     let first = ip.is_first_fragment();
-    let ports = transport.first_chunk::<4>().filter(|_| first);
-    let Some(&[a, b, c, d]) = ports else {
+    let Some((from, to)) = ports(transport).filter(|_| first) else {
         let truncated = if first { "truncated-" } else { "" };
         let _ = write!(line, "{}: {truncated}{name}", Pair(ip));
         return false;
     };
-    let (from, to) = (u16::from_be_bytes([a, b]), u16::from_be_bytes([c, d]));
     let _ = write!(line, "{}.{from} > {}.{to}: ", ip.source(), ip.destination());
     true
 }
@@ -238,10 +229,9 @@ fn write_unreachable(line: &mut String, code: u8, icmp: Option<(&IcmpHeader, &[u
         PORT => {
             let number = format!("protocol {}", inner.protocol);
             let _ = write!(line, " {}", protocol.unwrap_or(&number));
-            let ports = quote.get(inner.header_len()..).and_then(|bytes| bytes.first_chunk::<4>());
-            match ports {
-                Some(&[_, _, c, d]) => {
-                    let _ = write!(line, "/{}", u16::from_be_bytes([c, d]));
+            match quote.get(inner.header_len()..).and_then(ports) {
+                Some((_, to)) => {
+                    let _ = write!(line, "/{to}");
                 }
                 None => line.push_str("truncated-icmp"),
             }

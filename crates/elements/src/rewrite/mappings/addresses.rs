@@ -1,18 +1,27 @@
 //! Rewrites addresses without ports.
 
 use millrace_core::headers::Ipv4Header;
-use millrace_core::{Packet, Setup};
+use millrace_core::{Packet, Reason, Setup};
 
-use super::flow_set::{Policy, Timeouts, time};
+use super::flow_set::{Policy, Seen, Timeouts, time};
 use super::flow_table::View;
-use super::transport::write_addresses;
+use super::transport::{addresses, split, write_addresses};
 use crate::flows::checksum::{update_transport, updated};
+use crate::flows::key::FlowId;
 
 /// Reads the timeout and the guarantee of address mappings.
 pub(crate) fn policy(setup: &mut Setup<'_>, seconds: u64) -> Policy {
     let timeout = time(setup, "TIMEOUT").unwrap_or(seconds * 1000);
     let guarantee = time(setup, "GUARANTEE").unwrap_or(5000);
     Policy { guarantee, timeouts: Timeouts::Plain(timeout) }
+}
+
+/// The flow of a packet between two hosts, whatever it carries.
+#[inline(always)]
+pub(in crate::rewrite) fn read(packet: &Packet) -> Result<Seen, Reason> {
+    let (head, _) = split(packet.network_data().ok_or(Reason::NoHeader)?)?;
+    let flow = FlowId { addresses: addresses(head), ports: 0 };
+    Ok(Seen { flow, map: 0, protocol: 0 })
 }
 
 /// Writes both addresses of a mapping into a packet.

@@ -132,6 +132,15 @@ pub(crate) struct Wanted {
     pub(crate) deltas: (u16, u16),
 }
 
+/// What a rewriter reads from a packet.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Seen {
+    pub(crate) flow: FlowId,
+    /// The index of the rewriter's map.
+    pub(crate) map: usize,
+    pub(crate) protocol: u8,
+}
+
 impl FlowSet {
     pub(crate) fn new(capacity: i32) -> Self {
         Self {

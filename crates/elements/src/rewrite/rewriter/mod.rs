@@ -17,6 +17,7 @@ use millrace_core::{
 };
 
 use super::mappings::family::Family;
+pub(super) use super::mappings::flow_set::Seen;
 use super::mappings::flow_set::{FlowSet, Policy, Wanted, protocol_of};
 use super::mappings::flow_table::{ANNO_SHIFT, SHIFTED, View};
 use crate::flows::key::{FlowId, Key};
@@ -89,15 +90,6 @@ pub(super) trait Dialect {
 
     /// Rewrites a packet, and returns the new state of the flow.
     fn apply(rewriter: &Rewriter, set: &FlowSet, packet: &mut Packet, view: &View<'_>) -> u32;
-}
-
-/// What a rewriter reads from a packet.
-#[derive(Clone, Copy, Debug)]
-pub(super) struct Seen {
-    pub(super) flow: FlowId,
-    /// The index of the rewriter's map.
-    pub(super) map: usize,
-    pub(super) protocol: u8,
 }
 
 /// The state of a batch's packets during lookup.
@@ -501,3 +493,35 @@ pub(super) fn annotations(setup: &mut Setup<'_>, with_destination: bool) -> Anno
     let _: bool = setup.args.keyword("HANDLE_MIGRATION", false);
     Annotations { destination, reply: reply.map(|anno| anno.0), aggregate }
 }
+
+/// The methods of an element whose field is a [`Rewriter`], for packets that `$dialect` reads and rewrites.
+macro_rules! methods {
+    ($dialect:ty) => {
+        fn initialize(
+            &self,
+            init: &mut ::millrace_core::Init<'_>,
+        ) -> Result<(), ::millrace_core::Refused> {
+            self.0.initialize(init)
+        }
+
+        fn push(
+            &self,
+            cx: &mut ::millrace_core::Context,
+            lanes: &mut Lanes,
+            port: usize,
+            batch: &mut ::millrace_core::Batch,
+        ) {
+            self.0.push::<$dialect>(cx, lanes, port, batch);
+        }
+
+        fn run_timer(&self, cx: &mut ::millrace_core::Context, _: &mut Lanes) {
+            self.0.run_timer(cx);
+        }
+
+        fn take_state(&self, old: &Self, init: &::millrace_core::Init<'_>) {
+            self.0.take_state(&old.0, init);
+        }
+    };
+}
+
+pub(super) use methods;

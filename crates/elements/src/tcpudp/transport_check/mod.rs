@@ -146,3 +146,29 @@ impl TransportCheck {
         counts.map(Count::get).sum()
     }
 }
+
+/// The methods of an element whose field is a [`TransportCheck`], by its [`Kind`] and the function that checks a packet.
+macro_rules! methods {
+    ($kind:expr, $check:expr) => {
+        fn configure(
+            setup: &mut ::millrace_core::Setup<'_>,
+        ) -> Result<Self, ::millrace_core::Failed> {
+            TransportCheck::configure(setup, $kind).map(Self)
+        }
+
+        fn process(
+            &self,
+            cx: &mut ::millrace_core::Context,
+            (): &mut (),
+            batch: &mut ::millrace_core::Batch,
+        ) {
+            self.0.process(cx, batch, $check);
+        }
+
+        fn handlers(handlers: &mut ::millrace_core::Handlers<Self>) {
+            TransportCheck::handlers(handlers, |element| &element.0);
+        }
+    };
+}
+
+pub(crate) use methods;

@@ -1,5 +1,7 @@
 //! Which source packets take into a queue that has two.
 
+use std::time::{Duration, Instant};
+
 use rustix::event::{PollFd, PollFlags, Timespec, poll};
 use rustix::thread::{UnshareFlags, unshare_unsafe};
 

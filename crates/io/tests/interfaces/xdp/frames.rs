@@ -8,15 +8,15 @@ use millrace_io::af_packet::AfPacket;
 use millrace_io::af_xdp::AfXdp;
 use millrace_io::{Backend, Queues, Rule, RxOptions, RxQueue};
 
-use super::rig::{
-    B, Namespace, batch_of, frame, ipv4, ipv6, link, number_of, numbered, receive, receive_from,
-    run, rx, send, transmit_to, two_queues, xdp,
+use super::{
+    ipv4, ipv6, number_of, numbered, receive_from, rx, transmit_to, two_queues, wired, xdp,
 };
+use crate::rig::{B, batch_of, frame, link, receive, run, send};
 
 #[test]
 fn frames_cross_the_wire() {
     let Some(_alone) = millrace_testkit::privileged!("ip", "sysctl") else { return };
-    Namespace::new("xdp-frames").run(|_| {
+    wired().enter(|| {
         let opened = AfXdp.open_rx("b", &rx(two_queues())).unwrap();
         let said = opened.changes.join("; ");
         assert!(said.contains("native mode") && said.contains("COPIES EACH PACKET"), "{said}");
@@ -55,7 +55,7 @@ fn frames_cross_the_wire() {
 fn every_packet_arrives_and_none_is_copied() {
     let Some(_alone) = millrace_testkit::privileged!("ip", "sysctl") else { return };
     const PACKETS: u32 = 50_000;
-    Namespace::new("xdp-all").run(|_| {
+    wired().enter(|| {
         let in_use = Arena::stats().in_use();
         let mut a = transmit_to("a", two_queues());
         let mut b = receive_from("b", &rx(two_queues()));
@@ -101,7 +101,7 @@ fn every_packet_arrives_and_none_is_copied() {
 #[test]
 fn packets_of_all_kinds_are_transmitted() {
     let Some(_alone) = millrace_testkit::privileged!("ip", "sysctl") else { return };
-    Namespace::new("xdp-kinds").run(|_| {
+    wired().enter(|| {
         let in_use = Arena::stats().in_use();
         let mut b = receive_from("b", &rx(two_queues())).remove(0);
         let mut a = transmit_to("a", Queues::default()).remove(0);
@@ -128,7 +128,7 @@ fn packets_of_all_kinds_are_transmitted() {
         assert_eq!(a.transmit(&mut batch).unwrap(), 1);
         assert_eq!(numbers(&receive(&mut b, 1)), [3]);
         assert_eq!(copies::snapshot().since(&before).total(), 1);
-        let mut empty = batch_of(&[Vec::new()]);
+        let mut empty = batch_of(&[b""]);
         assert!(a.transmit(&mut empty).is_err());
         drop((a, b, original, empty));
         assert_eq!(Arena::stats().in_use(), in_use);
@@ -138,7 +138,7 @@ fn packets_of_all_kinds_are_transmitted() {
 #[test]
 fn jumbo_frames_cross_in_parts() {
     let Some(_alone) = millrace_testkit::privileged!("ip", "sysctl") else { return };
-    Namespace::new("xdp-jumbo").run(|_| {
+    wired().enter(|| {
         let mut a = transmit_to("a", Queues::default()).remove(0);
         let long: Vec<u8> = (0..9000u32).map(|n| (n / 3) as u8).collect();
         let long = frame(B, [0x88, 0xb5], &long);
@@ -167,7 +167,7 @@ fn jumbo_frames_cross_in_parts() {
 #[test]
 fn rules_say_what_is_taken() {
     let Some(_alone) = millrace_testkit::privileged!("ip", "sysctl") else { return };
-    Namespace::new("xdp-rules").run(|_| {
+    wired().enter(|| {
         let udp = |from: u16, to: u16| ipv4(17, [10, 1, 2, 3], [10, 9, 0, 2], from, to);
         let tagged = |frame: &[u8]| [&frame[..12], &[0x81, 0, 0, 5], &frame[12..]].concat();
         let mut fragment = udp(7, 53);

@@ -7,15 +7,14 @@ use millrace_core::Batch;
 use millrace_io::af_xdp::AfXdp;
 use millrace_io::{Backend, DeviceError, Queues, RxOptions, TxOptions, XdpHook};
 
-use super::rig::{
-    Namespace, batch_of, link, number_of, numbered, receive, receive_from, run, rx, send,
-    transmit_to, two_queues, xdp,
-};
+use super::{number_of, numbered, receive_from, rx, transmit_to, two_queues, wired, xdp};
+use crate::rig::{batch_of, link, pair, receive, run, send};
 
 #[test]
 fn an_interface_goes_and_comes_back() {
     let Some(_alone) = millrace_testkit::privileged!("ip", "sysctl") else { return };
-    Namespace::new("xdp-gone").run(|namespace| {
+    let namespace = wired();
+    namespace.enter(|| {
         let mut a = transmit_to("a", Queues::default()).remove(0);
         let mut b = receive_from("b", &rx(two_queues())).remove(0);
         send(&mut a, &[numbered(1)]);
@@ -46,7 +45,7 @@ fn an_interface_goes_and_comes_back() {
         while a.transmit(&mut batch).is_ok() {
             batch = batch_of(&[numbered(3)]);
         }
-        namespace.pair("a", "b");
+        pair("a", "b", 2);
         let end = Instant::now() + Duration::from_secs(5);
         let mut arrived = Batch::new();
         while arrived.is_empty() {
@@ -63,15 +62,16 @@ fn an_interface_goes_and_comes_back() {
 #[test]
 fn an_interface_goes_to_another_namespace_and_comes_back() {
     let Some(_alone) = millrace_testkit::privileged!("ip", "sysctl") else { return };
-    Namespace::new("xdp-moved").run(|namespace| {
+    let namespace = wired();
+    namespace.enter(|| {
         let mut a = transmit_to("a", Queues::default()).remove(0);
         let mut others = receive_from("a", &rx(two_queues()));
         let mut queues = receive_from("b", &rx(two_queues()));
         let mut sending = transmit_to("b", Queues::default()).remove(0);
-        let away = format!("{}-away", namespace.0);
+        let away = format!("{}-away", namespace.name());
         run(&format!("ip netns add {away}"));
         run(&format!("ip link set dev b netns {away}"));
-        run(&format!("ip -n {away} link set dev b netns {}", namespace.0));
+        run(&format!("ip -n {away} link set dev b netns {}", namespace.name()));
         run(&format!("ip netns delete {away}"));
         run("ip link set dev b up");
         let end = Instant::now() + Duration::from_secs(5);
@@ -107,12 +107,13 @@ fn holds_an_interface() {
 #[test]
 fn a_killed_process_leaves_nothing_behind() {
     let Some(_alone) = millrace_testkit::privileged!("ip", "sysctl") else { return };
-    Namespace::new("xdp-killed").run(|namespace| {
+    let namespace = wired();
+    namespace.enter(|| {
         let ip = millrace_testkit::find_program("ip").unwrap();
         let mut holder = Command::new(ip)
-            .args(["netns", "exec", &namespace.0])
+            .args(["netns", "exec", namespace.name()])
             .arg(std::env::current_exe().unwrap())
-            .args(["--exact", "life::holds_an_interface"])
+            .args(["--exact", "xdp::life::holds_an_interface"])
             .env(HOLD, "b")
             .stdout(Stdio::null())
             .spawn()
@@ -158,7 +159,7 @@ fn what_cannot_be_opened_is_explained() {
         assert!(message.contains(problem), "{message}");
     }
     let Some(_alone) = millrace_testkit::privileged!("ip", "sysctl") else { return };
-    Namespace::new("xdp-refused").run(|_| {
+    wired().enter(|| {
         run("ip tuntap add dev t0 mode tun");
         let message = open("t0", RxOptions::default()).unwrap().to_string();
         assert!(message.contains("no Ethernet header"), "{message}");

@@ -2,17 +2,17 @@
 
 use std::net::UdpSocket;
 
-use millrace_core::checksum::Sum;
 use millrace_io::af_packet::AfPacket;
 use millrace_io::af_xdp::AfXdp;
 use millrace_io::{Backend, Queues, RxOptions, TxOptions, XdpHook};
 
-use super::rig::{B, Namespace, frame, output, receive, run, send, xdp};
+use super::{wired, xdp};
+use crate::rig::{has_right_checksum, output, receive, run, segment, send};
 
 #[test]
 fn what_a_neighbour_leaves_undone_is_done() {
     let Some(_alone) = millrace_testkit::privileged!("ip", "sysctl", "ethtool") else { return };
-    Namespace::new("xdp-offloads").run(|_| {
+    wired().enter(|| {
         // A kernel that merges packets would make it worse in generic mode.
         run("ethtool -K b gro on");
         let merges = || output("ethtool -k b").1.contains("generic-receive-offload: on");
@@ -46,26 +46,4 @@ fn what_a_neighbour_leaves_undone_is_done() {
             assert!(merges());
         }
     });
-}
-
-/// A segment with 1,400 bytes of a TCP stream.
-fn segment(n: u32) -> Vec<u8> {
-    let mut ip = [0x45, 0, 5, 0xa0, 0, n as u8, 0x40, 0, 64, 6, 0, 0, 10, 9, 0, 1, 10, 9, 0, 2];
-    let sum = Sum::of(&ip).finish().to_be_bytes();
-    ip[10..12].copy_from_slice(&sum);
-    let mut tcp = vec![n as u8; 1420];
-    tcp[..4].copy_from_slice(&[0, 7, 0, 9]);
-    tcp[4..8].copy_from_slice(&(n * 1400).to_be_bytes());
-    tcp[8..20].copy_from_slice(&[0, 0, 0, 1, 0x50, 0x10, 1, 0, 0, 0, 0, 0]);
-    let pseudo = Sum::of(&ip[12..20]).add_u16(6).add_u16(tcp.len() as u16);
-    let sum = pseudo.add_bytes(&tcp).finish().to_be_bytes();
-    tcp[16..18].copy_from_slice(&sum);
-    frame(B, [8, 0], &[&ip[..], &tcp].concat())
-}
-
-/// Of UDP or TCP over IPv4 in Ethernet.
-fn has_right_checksum(frame: &[u8]) -> bool {
-    let length = frame.len() - 34;
-    let pseudo = Sum::of(&frame[26..34]).add_u16(frame[23].into()).add_u16(length as u16);
-    pseudo.add_bytes(&frame[34..]).is_right()
 }

@@ -7,15 +7,13 @@ use millrace_core::{Batch, Packet};
 use millrace_io::af_xdp::AfXdp;
 use millrace_io::{Backend, Method, Queues, RxOptions};
 
-use super::rig::{
-    Namespace, link, number_of, numbered, receive, receive_from, run, rx, send, transmit_to,
-    two_queues, xdp,
-};
+use super::{number_of, numbered, receive_from, rx, transmit_to, two_queues, wired, xdp};
+use crate::rig::{link, receive, run, send};
 
 #[test]
 fn queues_are_as_many_as_asked_for() {
     let Some(_alone) = millrace_testkit::privileged!("ip", "sysctl", "ethtool") else { return };
-    Namespace::new("xdp-queues").run(|_| {
+    wired().enter(|| {
         let facts = AfXdp.facts("b", &Method::default());
         assert_eq!((facts.rx_queues, facts.tx_queues), (Some(2), Some(2)));
         assert_eq!(AfXdp.facts("no-such-device", &Method::default()), Default::default());
@@ -55,7 +53,7 @@ fn queues_are_as_many_as_asked_for() {
 #[test]
 fn two_users_share_a_queue() {
     let Some(_alone) = millrace_testkit::privileged!("ip", "sysctl") else { return };
-    Namespace::new("xdp-two").run(|_| {
+    wired().enter(|| {
         let promiscuous = RxOptions { promiscuous: true, ..rx(two_queues()) };
         let mut old = receive_from("b", &promiscuous);
         assert!(link("b").contains("promiscuity 2"), "one for each queue: {}", link("b"));
@@ -84,7 +82,7 @@ fn is_readable(fd: &std::os::fd::OwnedFd, millis: i64) -> bool {
 #[test]
 fn a_thread_sleeps_until_packets_come() {
     let Some(_alone) = millrace_testkit::privileged!("ip", "sysctl") else { return };
-    Namespace::new("xdp-sleep").run(|_| {
+    wired().enter(|| {
         let mut a = transmit_to("a", Queues::default()).remove(0);
         let mut b = receive_from("b", &rx(two_queues())).remove(0);
         let ready = b.readiness().unwrap();
@@ -110,7 +108,7 @@ fn a_thread_sleeps_until_packets_come() {
 #[test]
 fn an_exhausted_arena_is_survived() {
     let Some(_alone) = millrace_testkit::privileged!("ip", "sysctl") else { return };
-    Namespace::new("xdp-arena").run(|_| {
+    wired().enter(|| {
         let mut b = receive_from("b", &rx(two_queues()));
         let mut taken: Vec<Packet> = std::iter::from_fn(|| Packet::with_len(60)).collect();
         let socket = UdpSocket::bind("10.9.0.1:4000").unwrap();

@@ -10,33 +10,45 @@
 //!
 //! No packet content makes this fail. A truncated or invalid header ends the search, and the
 //! innermost flow found so far is the result.
+//!
+//! Elements that know where the IP header is and want only IPv4 use [`Ipv4Header::transport`] and [`ports`] instead.
+
+use super::{
+    EthernetHeader, Header, Ipv4Header, Ipv6Header, VlanHeader, ether_type, ports, protocol,
+};
 
 /// The source and destination of a packet.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub(super) struct Flow {
-    pub(super) kind: Kind,
-    /// Addresses as numbers, with the last byte lowest.
-    pub(super) source: u128,
-    pub(super) destination: u128,
+pub struct Flow {
+    /// The kind of the addresses.
+    pub kind: Kind,
+    /// The source address as a number, with the last byte lowest.
+    pub source: u128,
+    /// The destination address as a number, with the last byte lowest.
+    pub destination: u128,
     /// The ports of TCP, UDP, SCTP, DCCP or UDP-Lite, unless the packet is a fragment: all
     /// fragments of a datagram have the same addresses, but only one has the ports.
-    pub(super) ports: Option<(u16, u16)>,
+    pub ports: Option<(u16, u16)>,
     /// The IP protocol, or the EtherType if the packet is not IP.
-    pub(super) protocol: u16,
+    pub protocol: u16,
 }
 
 /// The kind of a flow's addresses.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub(super) enum Kind {
+pub enum Kind {
+    /// Ethernet addresses: the packet is not IP.
     #[default]
     Ether,
+    /// IPv4 addresses.
     V4,
+    /// IPv6 addresses.
     V6,
 }
 
 impl Kind {
     /// Length of an address in bytes.
-    pub(super) fn len(self) -> usize {
+    #[must_use]
+    pub fn address_len(self) -> usize {
         match self {
             Self::Ether => 6,
             Self::V4 => 4,
@@ -47,7 +59,8 @@ impl Kind {
 
 /// The header that a packet begins with.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) enum Start {
+pub enum Start {
+    /// An Ethernet header.
     Ether,
     /// IPv4 or IPv6.
     Ip,
@@ -59,15 +72,15 @@ type Inside<'a> = Option<(Start, &'a [u8])>;
 /// Maximum number of headers to parse: more than any sane packet has.
 const DEEPEST: usize = 12;
 
-const TCP: u8 = 6;
-const UDP: u8 = 17;
+/// Marks a service tag in devices older than IEEE 802.1ad.
+const OLD_SERVICE_VLAN: u16 = 0x9100;
 const VXLAN_PORT: u16 = 4789;
 const GTP_PORT: u16 = 2152;
 
 /// The innermost flow of a packet, or the outermost one if `outer`; None if there is not even an
 /// Ethernet header.
 #[inline]
-pub(super) fn flow_of(bytes: &[u8], start: Start, outer: bool) -> Option<Flow> {
+pub fn flow_of(bytes: &[u8], start: Start, outer: bool) -> Option<Flow> {
     let packet = match start {
         Start::Ether => bytes.get(14..).filter(|_| bytes.get(12..14) == Some(&[8, 0])),
         Start::Ip => Some(bytes),
@@ -83,8 +96,11 @@ fn plain(packet: &[u8]) -> Option<Flow> {
     let protocol = header[9];
     let fragment = u16::from_be_bytes([header[6], header[7]]) & 0x3fff != 0;
     let to = u16::from_be_bytes([header[22], header[23]]);
-    let tunnel = protocol == UDP && matches!(to, VXLAN_PORT | GTP_PORT);
-    let plain = header[0] == 0x45 && !fragment && matches!(protocol, TCP | UDP) && !tunnel;
+    let tunnel = protocol == protocol::UDP && matches!(to, VXLAN_PORT | GTP_PORT);
+    let plain = header[0] == 0x45
+        && !fragment
+        && matches!(protocol, protocol::TCP | protocol::UDP)
+        && !tunnel;
     plain.then(|| Flow {
         kind: Kind::V4,
         source: u32::from_be_bytes([header[12], header[13], header[14], header[15]]).into(),
@@ -117,20 +133,17 @@ fn search(bytes: &[u8], start: Start, outer: bool) -> Option<Flow> {
 }
 
 fn ether(bytes: &[u8]) -> Inside<'_> {
-    let (kind, inside) = ether_type(bytes)?;
-    matches!(kind, 0x0800 | 0x86dd).then_some((Start::Ip, inside))
+    let (kind, inside) = behind_tags(bytes)?;
+    matches!(kind, ether_type::IPV4 | ether_type::IPV6).then_some((Start::Ip, inside))
 }
 
 /// The EtherType after all tags, and the bytes after it.
-fn ether_type(bytes: &[u8]) -> Option<(u16, &[u8])> {
-    let (header, mut rest) = bytes.split_first_chunk::<14>()?;
-    let mut kind = u16::from_be_bytes([header[12], header[13]]);
-    let mut tags = 0;
-    while matches!(kind, 0x8100 | 0x88a8 | 0x9100) && tags < DEEPEST {
-        let Some((tag, after)) = rest.split_first_chunk::<4>() else { break };
-        kind = u16::from_be_bytes([tag[2], tag[3]]);
-        rest = after;
-        tags += 1;
+fn behind_tags(bytes: &[u8]) -> Option<(u16, &[u8])> {
+    let (header, mut rest) = EthernetHeader::view(bytes)?;
+    let mut kind = header.ether_type.get();
+    while ether_type::is_tag(kind) || kind == OLD_SERVICE_VLAN {
+        let Some((tag, after)) = VlanHeader::view(rest) else { break };
+        (kind, rest) = (tag.ether_type.get(), after);
     }
     Some((kind, rest))
 }
@@ -138,7 +151,7 @@ fn ether_type(bytes: &[u8]) -> Option<(u16, &[u8])> {
 /// The flow of a frame that is not IP.
 #[cold]
 fn frame_of(bytes: &[u8]) -> Option<Flow> {
-    let (protocol, _) = ether_type(bytes)?;
+    let (protocol, _) = behind_tags(bytes)?;
     let address = |octets: &[u8]| octets.iter().fold(0, |all, &byte| all << 8 | u128::from(byte));
     let (destination, source) = bytes.get(..12)?.split_at(6);
     Some(Flow {
@@ -159,46 +172,28 @@ fn ip<'a>(flow: &mut Flow, bytes: &'a [u8]) -> Inside<'a> {
 }
 
 fn ipv4<'a>(flow: &mut Flow, bytes: &'a [u8]) -> Inside<'a> {
-    let header = bytes.first_chunk::<20>()?;
-    let length = usize::from(header[0] & 0xf) * 4;
-    let inside = bytes.get(length..).filter(|_| length >= 20).unwrap_or_default();
-    // More fragments, or an offset.
-    let fragment = u16::from_be_bytes([header[6], header[7]]) & 0x3fff != 0;
+    let (header, _) = Ipv4Header::view(bytes)?;
+    let is_valid = header.header_len() >= Ipv4Header::LEN;
+    let inside = bytes.get(header.header_len()..).filter(|_| is_valid).unwrap_or_default();
     flow.kind = Kind::V4;
-    flow.source = u32::from_be_bytes([header[12], header[13], header[14], header[15]]).into();
-    flow.destination = u32::from_be_bytes([header[16], header[17], header[18], header[19]]).into();
-    transport(flow, header[9], fragment, inside)
+    flow.source = header.source().to_bits().into();
+    flow.destination = header.destination().to_bits().into();
+    transport(flow, header.protocol, header.is_fragment(), inside)
 }
 
 fn ipv6<'a>(flow: &mut Flow, bytes: &'a [u8]) -> Inside<'a> {
-    let (fixed, rest) = bytes.split_first_chunk::<8>()?;
-    let (source, rest) = rest.split_first_chunk::<16>()?;
-    let (destination, mut inside) = rest.split_first_chunk::<16>()?;
-    let mut protocol = fixed[6];
-    let mut fragment = false;
-    for _ in 0..DEEPEST {
-        if !matches!(protocol, 0 | 43 | 44 | 51 | 60 | 135 | 139 | 140) {
-            break;
-        }
-        let Some(&[next, length, high, low]) = inside.first_chunk::<4>() else { break };
-        let length = match protocol {
-            // Authentication.
-            51 => (usize::from(length) + 2) * 4,
-            44 => {
-                // An offset, or more fragments.
-                fragment |= u16::from_be_bytes([high, low]) & 0xfff9 != 0;
-                8
-            }
-            // Hop-by-hop options, routing, destination options, mobility, HIP, shim6.
-            _ => (usize::from(length) + 1) * 8,
-        };
-        protocol = next;
-        inside = inside.get(length..).unwrap_or_default();
-    }
+    let (header, payload) = Ipv6Header::view(bytes)?;
     flow.kind = Kind::V6;
-    flow.source = u128::from_be_bytes(*source);
-    flow.destination = u128::from_be_bytes(*destination);
-    transport(flow, protocol, fragment, inside)
+    flow.source = header.source().to_bits();
+    flow.destination = header.destination().to_bits();
+    let mut extensions = header.extensions(payload);
+    // All fragments of a packet name the header behind the fragment header, but only one has it.
+    let mut fragments = extensions.by_ref().filter_map(|extension| extension.fragment());
+    if let Some((part, _)) = fragments.find(|(part, _)| part.more() || part.offset() > 0) {
+        return transport(flow, part.next_header, true, &[]);
+    }
+    let (protocol, at) = extensions.reached();
+    transport(flow, protocol, false, payload.get(at..).unwrap_or_default())
 }
 
 /// Parses what follows an IP header.
@@ -209,24 +204,18 @@ fn transport<'a>(flow: &mut Flow, protocol: u8, fragment: bool, bytes: &'a [u8])
         return None;
     }
     match protocol {
-        // Also SCTP, DCCP, UDP-Lite.
-        TCP | UDP | 33 | 132 | 136 => {
+        protocol::IPIP | protocol::IPV6 => Some((Start::Ip, bytes)),
+        protocol::GRE => gre(bytes),
+        _ if protocol::has_ports(protocol) => {
             flow.ports = ports(bytes);
             match flow.ports {
-                Some((_, VXLAN_PORT)) if protocol == UDP => vxlan(bytes),
-                Some((_, GTP_PORT)) if protocol == UDP => gtp(bytes),
+                Some((_, VXLAN_PORT)) if protocol == protocol::UDP => vxlan(bytes),
+                Some((_, GTP_PORT)) if protocol == protocol::UDP => gtp(bytes),
                 _ => None,
             }
         }
-        4 | 41 => Some((Start::Ip, bytes)),
-        47 => gre(bytes),
         _ => None,
     }
-}
-
-fn ports(bytes: &[u8]) -> Option<(u16, u16)> {
-    let [a, b, c, d] = *bytes.first_chunk::<4>()?;
-    Some((u16::from_be_bytes([a, b]), u16::from_be_bytes([c, d])))
 }
 
 fn gre(bytes: &[u8]) -> Inside<'_> {
@@ -243,8 +232,8 @@ fn gre(bytes: &[u8]) -> Inside<'_> {
     let fields = [CHECKSUM, KEY, SEQUENCE].iter().filter(|&&flag| flags & flag != 0).count();
     let rest = rest.get(fields * 4..)?;
     match kind {
-        0x0800 | 0x86dd => Some((Start::Ip, rest)),
-        0x6558 => Some((Start::Ether, rest)),
+        ether_type::IPV4 | ether_type::IPV6 => Some((Start::Ip, rest)),
+        ether_type::TRANSPARENT => Some((Start::Ether, rest)),
         _ => None,
     }
 }
@@ -285,29 +274,23 @@ fn take_u16(bytes: &mut &[u8]) -> Option<u16> {
 }
 
 #[cfg(test)]
-pub(super) mod tests {
-    #![allow(clippy::unwrap_used, reason = "helpers of tests")]
-
-    use etherparse::PacketBuilder;
+mod tests {
+    use etherparse::{LaxNetSlice, LaxSlicedPacket, PacketBuilder, TransportSlice};
+    use millrace_testkit::generate::tunnel::{TUNNELS, tagged, wrap};
     use proptest::prelude::*;
 
     use super::*;
 
     /// A flow to build test packets of.
     #[derive(Clone, Debug)]
-    pub(in crate::threads) struct Wanted {
-        pub(in crate::threads) v6: bool,
-        pub(in crate::threads) tcp: bool,
-        pub(in crate::threads) hosts: (u8, u8),
-        pub(in crate::threads) ports: (u16, u16),
+    struct Wanted {
+        v6: bool,
+        tcp: bool,
+        hosts: (u8, u8),
+        ports: (u16, u16),
     }
 
     impl Wanted {
-        pub(in crate::threads) fn reversed(&self) -> Self {
-            let ((a, b), (c, d)) = (self.hosts, self.ports);
-            Self { hosts: (b, a), ports: (d, c), ..self.clone() }
-        }
-
         /// The expected flow.
         fn flow(&self) -> Flow {
             let address = |host: u8| match self.v6 {
@@ -324,12 +307,11 @@ pub(super) mod tests {
         }
 
         /// The IP packet, built by an independent library.
-        pub(in crate::threads) fn packet(&self) -> Vec<u8> {
+        fn packet(&self) -> Vec<u8> {
+            let (from, to) = self.hosts;
             let builder = match self.v6 {
-                true => PacketBuilder::ipv6(v6(self.hosts.0), v6(self.hosts.1), 64),
-                false => {
-                    PacketBuilder::ipv4([10, 0, 0, self.hosts.0], [10, 0, 0, self.hosts.1], 64)
-                }
+                true => PacketBuilder::ipv6(v6(from), v6(to), 64),
+                false => PacketBuilder::ipv4([10, 0, 0, from], [10, 0, 0, to], 64),
             };
             let mut bytes = Vec::new();
             match self.tcp {
@@ -345,90 +327,96 @@ pub(super) mod tests {
         [0x20, 1, 0xd, 0xb8, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, host]
     }
 
-    pub(in crate::threads) fn wanted() -> impl Strategy<Value = Wanted> {
+    fn wanted() -> impl Strategy<Value = Wanted> {
         // Ports that no tunnel uses.
         (any::<bool>(), any::<bool>(), any::<(u8, u8)>(), (1u16..2000, 1u16..2000))
             .prop_map(|(v6, tcp, hosts, ports)| Wanted { v6, tcp, hosts, ports })
     }
 
-    /// Ways to encapsulate an IP packet.
-    pub(in crate::threads) const WRAPS: &[&str] = &[
-        "none",
-        "ipip",
-        "ip in ipv6",
-        "gre",
-        "gre with all",
-        "gre ether",
-        "vxlan",
-        "gtp",
-        "gtp extended",
-    ];
-
-    pub(in crate::threads) fn wrap(packet: &[u8], how: &str) -> Vec<u8> {
-        let number = if packet[0] >> 4 == 4 { 4u8 } else { 41 };
-        let kind = if number == 4 { [8, 0] } else { [0x86, 0xdd] };
-        match how {
-            "ipip" => in_ipv4(number, packet),
-            "ip in ipv6" => {
-                let mut outer = vec![0x60, 0, 0, 0, 0, 0, 60, 64];
-                outer.extend([v6(200), v6(201)].concat());
-                // Destination options, then a fragment header of an unfragmented packet.
-                outer.extend([44, 0, 1, 4, 0, 0, 0, 0, number, 0, 0, 0, 0, 0, 0, 9]);
-                [outer, packet.to_vec()].concat()
+    /// Puts extension headers or options behind the IP header, and makes a fragment of the packet.
+    fn varied(mut packet: Vec<u8>, options: bool, fragment: u16) -> Vec<u8> {
+        if packet[0] >> 4 == 4 {
+            if options {
+                packet[0] += 1;
+                packet.splice(20..20, [1, 1, 1, 0]);
+                packet[3] += 4;
             }
-            "gre" => in_ipv4(47, &[&[0, 0, kind[0], kind[1]], packet].concat()),
-            "gre with all" => {
-                in_ipv4(47, &[&[0xb0, 0, kind[0], kind[1]], &[7; 12][..], packet].concat())
-            }
-            "gre ether" => in_ipv4(47, &[&[0, 0, 0x65, 0x58], &frame(packet, 1)[..]].concat()),
-            "vxlan" => {
-                let header = [8, 0, 0, 0, 0, 0, 42, 0];
-                in_ipv4(17, &[&udp(50_000, 4789)[..], &header, &frame(packet, 0)].concat())
-            }
-            "gtp" => {
-                let header = [0x30, 255, 0, 0, 0, 0, 0, 1];
-                in_ipv4(17, &[&udp(2152, 2152)[..], &header, packet].concat())
-            }
-            "gtp extended" => {
-                let header = [0x34, 255, 0, 0, 0, 0, 0, 1, 0, 0, 0, 0x85];
-                let extensions = [1, 0, 9, 0xc0, 2, 1, 2, 3, 4, 5, 6, 0];
-                in_ipv4(17, &[&udp(1, 2152)[..], &header, &extensions, packet].concat())
-            }
-            _ => packet.to_vec(),
+            packet[6..8].copy_from_slice(&(fragment & 0x3fff).to_be_bytes());
+            return packet;
         }
-    }
-
-    fn in_ipv4(protocol: u8, payload: &[u8]) -> Vec<u8> {
-        let mut header = vec![0x46, 0, 0, 0, 0, 0, 0x40, 0, 64, protocol, 0, 0];
-        header.extend([192, 0, 2, 1, 192, 0, 2, 2, 1, 1, 1, 0]);
-        [&header, payload].concat()
-    }
-
-    fn udp(from: u16, to: u16) -> Vec<u8> {
-        [from.to_be_bytes(), to.to_be_bytes(), [0, 0], [0, 0]].concat()
-    }
-
-    /// A frame with this many VLAN tags.
-    pub(in crate::threads) fn frame(packet: &[u8], tags: usize) -> Vec<u8> {
-        let mut frame = vec![2, 0, 0, 0, 0, 2, 2, 0, 0, 0, 0, 1];
-        for tag in 0..tags {
-            frame.extend([if tag == 0 { [0x88, 0xa8] } else { [0x81, 0] }, [0, 7]].concat());
+        let mut next = packet[6];
+        let [high, low] = (fragment << 3 | fragment >> 15).to_be_bytes();
+        let mut headers = vec![next, 0, high, low, 0, 0, 0, 7];
+        next = 44;
+        if options {
+            // Hop-by-hop, then destination options.
+            headers.splice(0..0, [60, 0, 1, 4, 0, 0, 0, 0, next, 1, 1, 12]);
+            headers.splice(12..12, [0; 12]);
+            next = 0;
         }
-        frame.extend(if packet[0] >> 4 == 4 { [8, 0] } else { [0x86, 0xdd] });
-        [frame, packet.to_vec()].concat()
+        packet[5] += headers.len() as u8;
+        packet[6] = next;
+        packet.splice(40..40, headers);
+        packet
+    }
+
+    /// What etherparse finds in a frame, and whether it found the transport header.
+    fn oracle(frame: &[u8]) -> Option<(Flow, bool)> {
+        let packet = LaxSlicedPacket::from_ethernet(frame).ok()?;
+        let (kind, source, destination, payload) = match packet.net.as_ref()? {
+            LaxNetSlice::Ipv4(ip) => {
+                let (from, to) = (ip.header().source_addr(), ip.header().destination_addr());
+                (Kind::V4, from.to_bits().into(), to.to_bits().into(), ip.payload())
+            }
+            LaxNetSlice::Ipv6(ip) => {
+                let (from, to) = (ip.header().source_addr(), ip.header().destination_addr());
+                (Kind::V6, from.to_bits(), to.to_bits(), ip.payload())
+            }
+            LaxNetSlice::Arp(_) => return None,
+        };
+        let ports = match &packet.transport {
+            Some(TransportSlice::Tcp(tcp)) => Some((tcp.source_port(), tcp.destination_port())),
+            Some(TransportSlice::Udp(udp)) => Some((udp.source_port(), udp.destination_port())),
+            _ => None,
+        };
+        let protocol = payload.ip_number.0.into();
+        Some((Flow { kind, source, destination, ports, protocol }, ports.is_some()))
     }
 
     proptest! {
         #[test]
+        fn an_independent_library_finds_the_same_flow(
+            wanted in wanted(),
+            tags in 0usize..3,
+            options in any::<bool>(),
+            fragment in prop_oneof![2 => Just(0u16), 1 => any::<u16>()],
+            cut in prop_oneof![1 => Just(usize::MAX), 1 => 0usize..140],
+        ) {
+            let mut frame = tagged(&varied(wanted.packet(), options, fragment), tags);
+            frame.truncate(cut);
+            let found = flow_of(&frame, Start::Ether, true);
+            match oracle(&frame) {
+                Some((expected, true)) => prop_assert_eq!(found, Some(expected)),
+                // Ports are also found where the rest of the transport header is cut off.
+                Some((expected, false)) => {
+                    let found = found.map(|flow| Flow { ports: None, ..flow });
+                    prop_assert_eq!(found, Some(expected));
+                }
+                // Addresses are also found where the options behind them are cut off.
+                None => prop_assert!(found.is_none_or(|flow| flow.ports.is_none())),
+            }
+        }
+
+        #[test]
         fn the_innermost_flow_is_found(
             wanted in wanted(),
-            inner in 0..WRAPS.len(),
-            outer in 0..WRAPS.len(),
+            inner in 0..TUNNELS.len(),
+            outer in 0..TUNNELS.len(),
             tags in 0usize..3,
         ) {
-            let packet = wrap(&wrap(&wanted.packet(), WRAPS[inner]), WRAPS[outer]);
-            let found = flow_of(&frame(&packet, tags), Start::Ether, false);
-            prop_assert_eq!(found, Some(wanted.flow()), "{} in {}", WRAPS[inner], WRAPS[outer]);
+            let packet = wrap(&wrap(&wanted.packet(), TUNNELS[inner]), TUNNELS[outer]);
+            let found = flow_of(&tagged(&packet, tags), Start::Ether, false);
+            prop_assert_eq!(found, Some(wanted.flow()), "{} in {}", TUNNELS[inner], TUNNELS[outer]);
             prop_assert_eq!(flow_of(&packet, Start::Ip, false), Some(wanted.flow()));
             // The flow of a tunnel is found if requested.
             if outer > 0 {
@@ -440,13 +428,13 @@ pub(super) mod tests {
         fn arbitrary_bytes_never_panic(
             mut bytes in proptest::collection::vec(any::<u8>(), 0..120),
             wanted in wanted(),
-            how in 0..WRAPS.len(),
+            how in 0..TUNNELS.len(),
             cut in any::<usize>(),
             outer in any::<bool>(),
         ) {
             flow_of(&bytes, Start::Ether, outer);
             flow_of(&bytes, Start::Ip, outer);
-            let packet = frame(&wrap(&wanted.packet(), WRAPS[how]), 1);
+            let packet = tagged(&wrap(&wanted.packet(), TUNNELS[how]), 1);
             let cut = cut % (packet.len() + 1);
             flow_of(&packet[..cut], Start::Ether, outer);
             bytes.splice(0..0, packet[..cut].iter().copied());
@@ -457,7 +445,7 @@ pub(super) mod tests {
     #[test]
     fn a_truncated_packet_has_the_last_complete_flow() {
         let inner = Wanted { v6: false, tcp: false, hosts: (1, 2), ports: (7, 8) };
-        let packet = frame(&wrap(&inner.packet(), "gre"), 0);
+        let packet = tagged(&wrap(&inner.packet(), "gre"), 0);
         let at = |length: usize| flow_of(&packet[..length], Start::Ether, false);
         assert_eq!(at(13), None);
         assert_eq!(at(14).unwrap().protocol, 0x800);
@@ -469,22 +457,22 @@ pub(super) mod tests {
     }
 
     #[test]
-    fn fragments_have_no_ports() {
-        let wanted = Wanted { v6: false, tcp: false, hosts: (1, 2), ports: (7, 8) };
-        let mut packet = wanted.packet();
-        packet[6] = 0x20;
-        let first = flow_of(&packet, Start::Ip, false).unwrap();
-        packet[6..8].copy_from_slice(&[0, 185]);
-        let last = flow_of(&packet, Start::Ip, false).unwrap();
-        assert_eq!((first, first.ports), (last, None));
-
-        let mut packet = vec![0x60, 0, 0, 0, 0, 0, 44, 64];
+    fn fragments_of_a_packet_have_one_flow_without_ports() {
+        for v6 in [false, true] {
+            let packet = Wanted { v6, tcp: false, hosts: (1, 2), ports: (7, 8) }.packet();
+            // More fragments, then an offset; in IPv6 the flag comes from the top.
+            let flows = [0x2000 | u16::from(v6) << 15, 185].map(|fragment| {
+                flow_of(&varied(packet.clone(), true, fragment), Start::Ip, false).unwrap()
+            });
+            assert_eq!(flows[0], flows[1]);
+            assert_eq!((flows[0].ports, flows[0].protocol), (None, 17));
+        }
+        // Behind the fragment header stand options, of which only the first fragment has the header.
+        let mut packet = vec![0x60, 0, 0, 0, 0, 16, 44, 64];
         packet.extend([v6(1), v6(2)].concat());
-        packet.extend([17, 0, 0, 1, 0, 0, 0, 5]);
-        packet.extend(udp(7, 8));
-        let first = flow_of(&packet, Start::Ip, false).unwrap();
-        packet[42..44].copy_from_slice(&[1, 0]);
-        assert_eq!(flow_of(&packet, Start::Ip, false), Some(first));
-        assert_eq!((first.ports, first.protocol), (None, 17));
+        packet.extend([60, 0, 0, 1, 0, 0, 0, 5, 17, 0, 1, 4, 0, 0, 0, 0]);
+        let first = flow_of(&packet, Start::Ip, false);
+        packet[42] = 1;
+        assert_eq!(flow_of(&packet, Start::Ip, false), first);
     }
 }

@@ -1,12 +1,7 @@
 //! TAP and TUN interfaces in network namespaces of their own, with the kernel at the other end.
 
-#![allow(clippy::unwrap_used, clippy::panic, reason = "helpers of tests fail as tests do")]
-
-use std::fs::File;
 use std::io::{Read, Write};
 use std::net::{TcpListener, TcpStream, UdpSocket};
-use std::os::fd::AsFd;
-use std::process::Command;
 use std::sync::atomic::{AtomicBool, Ordering::Relaxed};
 use std::time::{Duration, Instant};
 
@@ -14,48 +9,8 @@ use millrace_core::net::EtherAddress;
 use millrace_core::{Batch, Packet, PacketType};
 use millrace_io::tap::{self, Tap, TapKind, TapOptions};
 use millrace_io::{DeviceError, RxQueue, TxQueue};
-use rustix::thread::{LinkNameSpaceType, move_into_link_name_space};
 
-/// A network namespace.
-struct Namespace(String);
-
-impl Namespace {
-    fn new(role: &str) -> Self {
-        let namespace = Self(format!("millrace-{role}-{}", std::process::id()));
-        run(&format!("ip netns add {}", namespace.0));
-        namespace.run("sysctl -q -w net.ipv6.conf.default.disable_ipv6=1");
-        namespace
-    }
-
-    fn run(&self, command: &str) {
-        run(&format!("ip netns exec {} {command}", self.0));
-    }
-
-    /// Runs a test in the namespace, on a thread of its own.
-    fn enter<T: Send>(&self, test: impl FnOnce() -> T + Send) -> T {
-        let file = File::open(format!("/run/netns/{}", self.0)).unwrap();
-        std::thread::scope(|scope| {
-            let thread = scope.spawn(|| {
-                let kind = Some(LinkNameSpaceType::Network);
-                move_into_link_name_space(file.as_fd(), kind).unwrap();
-                test()
-            });
-            thread.join().unwrap()
-        })
-    }
-}
-
-impl Drop for Namespace {
-    fn drop(&mut self) {
-        run(&format!("ip netns delete {}", self.0));
-    }
-}
-
-fn run(command: &str) {
-    let mut words = command.split(' ');
-    let program = millrace_testkit::find_program(words.next().unwrap()).unwrap();
-    assert!(Command::new(program).args(words).status().unwrap().success(), "{command}");
-}
+use crate::rig::{Namespace, output, run};
 
 /// Whether the calling thread's namespace has such an interface.
 fn exists(name: &str) -> bool {
@@ -63,9 +18,7 @@ fn exists(name: &str) -> bool {
 }
 
 fn text(command: &str) -> String {
-    let mut words = command.split(' ');
-    let program = millrace_testkit::find_program(words.next().unwrap()).unwrap();
-    String::from_utf8(Command::new(program).args(words).output().unwrap().stdout).unwrap()
+    output(command).1
 }
 
 fn open(options: TapOptions) -> Tap {
@@ -73,7 +26,7 @@ fn open(options: TapOptions) -> Tap {
 }
 
 /// Receives packets that start with `with` until there are `n`, or none have come for too long.
-fn receive(queue: &mut Box<dyn RxQueue>, with: &[u8], n: usize) -> Vec<Packet> {
+fn receive_with(queue: &mut Box<dyn RxQueue>, with: &[u8], n: usize) -> Vec<Packet> {
     let mut found = Vec::new();
     let mut batch = Batch::new();
     let end = Instant::now() + Duration::from_secs(5);
@@ -84,7 +37,7 @@ fn receive(queue: &mut Box<dyn RxQueue>, with: &[u8], n: usize) -> Vec<Packet> {
     found
 }
 
-fn send(queue: &mut Box<dyn TxQueue>, packets: Vec<Packet>) {
+fn send_all(queue: &mut Box<dyn TxQueue>, packets: Vec<Packet>) {
     let mut batch = Batch::new();
     let n = packets.len();
     packets.into_iter().for_each(|packet| batch.push(packet).unwrap());
@@ -140,17 +93,17 @@ fn the_kernel_is_at_the_other_end() {
         socket.set_read_timeout(Some(Duration::from_secs(5))).unwrap();
         // Its neighbour is asked for first.
         socket.send_to(b"anybody?", "10.8.0.2:7").unwrap();
-        let asked = &receive(&mut tap.rx.queues[0], &[0xff; 6], 1)[0];
+        let asked = &receive_with(&mut tap.rx.queues[0], &[0xff; 6], 1)[0];
         assert_eq!(asked.packet_type(), PacketType::Broadcast);
         assert_eq!(asked.headroom(), 200);
         assert_eq!(&asked.data()[6..14], [&NEAR[..], &[8, 6]].concat());
         run("ip neighbour replace 10.8.0.2 lladdr 02:00:00:00:00:02 dev tap0");
 
         socket.send_to(b"ping", "10.8.0.2:7").unwrap();
-        let mut echo = receive(&mut tap.rx.queues[0], &FAR, 2).pop().unwrap();
+        let mut echo = receive_with(&mut tap.rx.queues[0], &FAR, 2).pop().unwrap();
         assert_eq!(&echo.data()[42..], b"ping");
         turn_around(&mut echo, 14);
-        send(&mut tap.tx.queues[0], vec![echo]);
+        send_all(&mut tap.tx.queues[0], vec![echo]);
         let mut buffer = [0; 9];
         let (length, from) = socket.recv_from(&mut buffer).unwrap();
         assert_eq!((&buffer[..length], from.to_string().as_str()), (&b"ping"[..], "10.8.0.2:7"));
@@ -178,10 +131,10 @@ fn a_tun_carries_ip_packets() {
         let socket = UdpSocket::bind("0.0.0.0:5000").unwrap();
         socket.set_read_timeout(Some(Duration::from_secs(5))).unwrap();
         socket.send_to(b"over the hills", "192.0.2.9:7").unwrap();
-        let mut echo = receive(&mut tap.rx.queues[0], &[0x45], 1).pop().unwrap();
+        let mut echo = receive_with(&mut tap.rx.queues[0], &[0x45], 1).pop().unwrap();
         assert_eq!(&echo.data()[28..], b"over the hills");
         turn_around(&mut echo, 0);
-        send(&mut tap.tx.queues[0], vec![echo]);
+        send_all(&mut tap.tx.queues[0], vec![echo]);
         let mut buffer = [0; 99];
         let (length, from) = socket.recv_from(&mut buffer).unwrap();
         assert_eq!((length, from.to_string().as_str()), (14, "192.0.2.9:7"));
@@ -285,7 +238,7 @@ fn flows_spread_over_queues_and_stay_where_they_are_answered() {
         // All are answered by the last queue.
         for packets in &mut came {
             packets.iter_mut().for_each(|packet| turn_around(packet, 14));
-            send(&mut tap.tx.queues[2], std::mem::take(packets));
+            send_all(&mut tap.tx.queues[2], std::mem::take(packets));
         }
         ask();
         let counts: Vec<usize> = tap.rx.queues.iter_mut().map(|queue| drain(queue).len()).collect();
