@@ -65,7 +65,10 @@ impl<'t> Crate<'t> {
         let tests: Vec<Vec<String>> = all
             .iter()
             .flat_map(|(module, (_, imports))| {
-                imports.tests.iter().map(|test| [module.as_slice(), &[test.clone()]].concat())
+                imports
+                    .tests
+                    .iter()
+                    .map(|test| [module.as_slice(), std::slice::from_ref(test)].concat())
             })
             .collect();
         all.retain(|module, _| !tests.iter().any(|test| module.starts_with(test)));

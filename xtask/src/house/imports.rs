@@ -51,7 +51,7 @@ pub(super) fn read(text: &str) -> Imports {
                 };
                 continue;
             }
-            "use" if !rest.get(1).is_some_and(|next| *next == "<") => {
+            "use" if rest.get(1).is_none_or(|next| *next != "<") => {
                 let end = rest.iter().position(|word| *word == ";").unwrap_or(rest.len());
                 let depth = open.iter().filter(|module| **module).count();
                 tree(&rest[1..end], &[], &mut |path, name| {
