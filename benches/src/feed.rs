@@ -9,13 +9,13 @@ use std::collections::BTreeMap;
 use std::hash::{DefaultHasher, Hash, Hasher};
 use std::io;
 use std::sync::atomic::{AtomicU64, Ordering::Relaxed};
-use std::sync::{Arc, Mutex, MutexGuard, OnceLock, PoisonError};
+use std::sync::{Arc, MutexGuard, OnceLock};
 use std::time::{Duration, Instant};
 
 use anyhow::{Context, ensure};
 use millrace_core::run::Options;
 use millrace_core::services::Services;
-use millrace_core::{Batch, Phase, Router, cycles};
+use millrace_core::{Batch, Lock, Phase, Router, cycles};
 use millrace_io::{
     Backend, DeviceError, DeviceFacts, Devices, Method, Opened, RxOptions, RxQueue, TxOptions,
     TxQueue,
@@ -135,7 +135,7 @@ impl Run<'_> {
             start: OnceLock::new(),
             end: OnceLock::new(),
             watched,
-            seen: Mutex::default(),
+            seen: Lock::default(),
         }));
         let mut services = Services::default();
         services.insert(Devices(Box::new(devices.clone())));
@@ -187,7 +187,7 @@ struct State {
     start: OnceLock<Mark>,
     end: OnceLock<Mark>,
     watched: bool,
-    seen: Mutex<Seen>,
+    seen: Lock<Seen>,
 }
 
 /// A moment, and what had come out by then.
@@ -216,7 +216,7 @@ impl Default for Seen {
 
 impl State {
     fn seen(&self) -> MutexGuard<'_, Seen> {
-        self.seen.lock().unwrap_or_else(PoisonError::into_inner)
+        self.seen.lock()
     }
 
     /// Counts packets that came out, and looks at the clocks where the watch starts and ends.

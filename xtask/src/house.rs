@@ -2,14 +2,20 @@
 //!
 //! Each rule reads texts and gives findings, one line each, beginning with the file.
 
+mod circles;
+mod folders;
+mod imports;
+mod names;
+mod text;
+mod words;
+
 use std::fs;
-use std::path::{Path, PathBuf};
+use std::path::Path;
 
 use anyhow::{Context, Result, bail};
 
 use crate::manual::{self, ElementFile};
-
-mod folders;
+use text::{Text, collect};
 
 /// Where `unsafe` may stand, each block with its reason: in the crates that deal in memory and devices, and
 /// in the file that calls Hyperscan.
@@ -24,13 +30,6 @@ const MAX_LINES: usize = 700;
 /// Files that may be longer: a path and the reason on each line.
 const LONG_FILES: &str = "xtask/long-files.txt";
 
-/// A Rust file or manifest of the repository.
-struct Text {
-    /// Path from the root, with slashes.
-    path: String,
-    content: String,
-}
-
 /// Checks every rule.
 ///
 /// # Errors
@@ -40,12 +39,13 @@ pub(crate) fn check(root: &Path) -> Result<String> {
     for directory in ["benches", "crates", "xtask", "examples"] {
         collect(root, &root.join(directory), &mut files)?;
     }
-    let allowed = read_long_files(&fs::read_to_string(root.join(LONG_FILES))?)?;
-    let mut findings = long_files(&files, &allowed);
+    let mut findings = long_files(&files, &exceptions(root, LONG_FILES)?);
+    findings.extend(circles::findings(&files, &exceptions(root, circles::ALLOWED)?));
     for file in &files {
         findings.extend(unsafe_outside_its_rooms(file));
         findings.extend(lints_not_inherited(file));
         findings.extend(ignored_tests(file));
+        findings.extend(names::capitals(file));
     }
     let elements = manual::elements(root)?;
     findings.extend(elements.iter().flat_map(ElementFile::findings));
@@ -59,27 +59,6 @@ pub(crate) fn check(root: &Path) -> Result<String> {
     }
 }
 
-fn collect(root: &Path, directory: &Path, files: &mut Vec<Text>) -> Result<()> {
-    let mut entries: Vec<PathBuf> = match fs::read_dir(directory) {
-        Ok(entries) => entries.map(|entry| Ok(entry?.path())).collect::<Result<_>>()?,
-        Err(error) if error.kind() == std::io::ErrorKind::NotFound => return Ok(()),
-        Err(error) => return Err(error).context(directory.display().to_string()),
-    };
-    entries.sort();
-    for path in entries {
-        if path.is_dir() {
-            if path.file_name().is_some_and(|name| name != "target") {
-                collect(root, &path, files)?;
-            }
-        } else if path.extension().is_some_and(|end| end == "rs") || path.ends_with("Cargo.toml") {
-            let content = fs::read_to_string(&path).context(path.display().to_string())?;
-            let relative = path.strip_prefix(root).unwrap_or(&path);
-            files.push(Text { path: relative.to_string_lossy().into_owned(), content });
-        }
-    }
-    Ok(())
-}
-
 /// `unsafe_code` is denied for the whole workspace, so `unsafe` can only stand where somebody
 /// allowed it: that is what must not happen outside the crates that deal in memory and system calls.
 fn unsafe_outside_its_rooms(file: &Text) -> Vec<String> {
@@ -87,7 +66,7 @@ fn unsafe_outside_its_rooms(file: &Text) -> Vec<String> {
         return Vec::new();
     }
     let lines = file.content.lines().enumerate().filter(|(_, line)| allows_unsafe(line));
-    lines.map(|(number, _)| finding(file, number, UNSAFE_FINDING)).collect()
+    lines.map(|(number, _)| file.finding(number, UNSAFE_FINDING)).collect()
 }
 
 /// True of an attribute that lowers the lint, on one line or as rustfmt breaks a long one.
@@ -115,22 +94,24 @@ fn ignored_tests(file: &Text) -> Vec<String> {
     let lines = file.content.lines().enumerate();
     lines
         .filter(|(_, line)| line.trim_start().starts_with("#[ignore"))
-        .map(|(number, _)| finding(file, number, "leave a test out with millrace_testkit, aloud"))
+        .map(|(number, _)| file.finding(number, "leave a test out with millrace_testkit, aloud"))
         .collect()
 }
 
-fn finding(file: &Text, line: usize, message: &str) -> String {
-    format!("{}:{}: {message}", file.path, line + 1)
+/// The paths in a file of exceptions.
+fn exceptions(root: &Path, file: &str) -> Result<Vec<String>> {
+    let text = fs::read_to_string(root.join(file)).context(file.to_owned())?;
+    read_exceptions(&text).context(file.to_owned())
 }
 
 /// Reads lines of `path: reason`; `#` begins a comment.
-fn read_long_files(text: &str) -> Result<Vec<String>> {
+fn read_exceptions(text: &str) -> Result<Vec<String>> {
     let lines =
         text.lines().map(str::trim).filter(|line| !line.is_empty() && !line.starts_with('#'));
     lines
         .map(|line| match line.split_once(": ") {
             Some((path, reason)) if !reason.trim().is_empty() => Ok(path.to_string()),
-            _ => bail!("{LONG_FILES}: `{line}` gives no reason"),
+            _ => bail!("`{line}` gives no reason"),
         })
         .collect()
 }
@@ -154,11 +135,8 @@ fn long_files(files: &[Text], allowed: &[String]) -> Vec<String> {
 
 #[cfg(test)]
 mod tests {
+    use super::text::text;
     use super::*;
-
-    fn text(path: &str, content: &str) -> Text {
-        Text { path: path.into(), content: content.into() }
-    }
 
     #[test]
     fn unsafe_may_be_allowed_in_its_rooms_alone() {
@@ -215,10 +193,10 @@ mod tests {
     }
 
     #[test]
-    fn the_list_of_long_files_gives_reasons() {
+    fn exceptions_give_reasons() {
         let list = "# comment\n\ncrates/a/src/b.rs: one table\n";
-        assert_eq!(read_long_files(list).unwrap(), ["crates/a/src/b.rs"]);
-        assert!(read_long_files("crates/a/src/b.rs:\n").is_err());
-        assert!(read_long_files("crates/a/src/b.rs\n").is_err());
+        assert_eq!(read_exceptions(list).unwrap(), ["crates/a/src/b.rs"]);
+        assert!(read_exceptions("crates/a/src/b.rs:\n").is_err());
+        assert!(read_exceptions("crates/a/src/b.rs\n").is_err());
     }
 }

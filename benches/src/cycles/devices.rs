@@ -11,10 +11,10 @@
 use std::collections::{BTreeMap, VecDeque};
 use std::io;
 use std::sync::atomic::{AtomicU64, Ordering::Relaxed};
-use std::sync::{Arc, Mutex, MutexGuard, OnceLock, PoisonError};
+use std::sync::{Arc, OnceLock};
 
 use millrace_core::memory::DEFAULT_HEADROOM;
-use millrace_core::{Batch, Packet, Phase, Router, cycles};
+use millrace_core::{Batch, Lock, Packet, Phase, Router, cycles};
 use millrace_io::{Backend, DeviceError, Opened, RxOptions, RxQueue, TxOptions, TxQueue};
 
 use super::counters::{Counters, Counts};
@@ -92,8 +92,8 @@ struct State {
     wanted: AtomicU64,
     received: AtomicU64,
     transmitted: AtomicU64,
-    kept: Mutex<Transmitted>,
-    slices: Mutex<Vec<Slice>>,
+    kept: Lock<Transmitted>,
+    slices: Lock<Vec<Slice>>,
 }
 
 impl BenchDevices {
@@ -107,8 +107,8 @@ impl BenchDevices {
             wanted: AtomicU64::new(0),
             received: AtomicU64::new(0),
             transmitted: AtomicU64::new(0),
-            kept: Mutex::default(),
-            slices: Mutex::default(),
+            kept: Lock::default(),
+            slices: Lock::default(),
         }))
     }
 
@@ -130,12 +130,12 @@ impl BenchDevices {
 
     /// What was counted, slice by slice.
     pub(crate) fn take_slices(&self) -> Vec<Slice> {
-        std::mem::take(&mut lock(&self.0.slices))
+        std::mem::take(&mut self.0.slices.lock())
     }
 
     /// What was transmitted, if it was to be kept.
     pub(crate) fn take_kept(&self) -> Transmitted {
-        std::mem::take(&mut lock(&self.0.kept))
+        std::mem::take(&mut self.0.kept.lock())
     }
 }
 
@@ -316,7 +316,7 @@ impl StopWatch {
                     let overhead = if Some(id) == receiver { bound.overhead } else { 0 };
                     now.wrapping_sub(*then).saturating_sub(overhead)
                 });
-            lock(&state.slices).push(Slice {
+            state.slices.lock().push(Slice {
                 packets: packets - bound.packets,
                 cycles: cycles.wrapping_sub(bound.cycles),
                 counts: counts.since(bound.counts),
@@ -353,7 +353,7 @@ impl TxQueue for Sink {
     fn transmit(&mut self, batch: &mut Batch) -> io::Result<usize> {
         let n = batch.len();
         if self.state.length.keep {
-            let mut kept = lock(&self.state.kept);
+            let mut kept = self.state.kept.lock();
             let frames = kept.entry(self.device.clone()).or_default();
             frames.extend(batch.iter().map(|packet| packet.data().to_vec()));
         }
@@ -383,8 +383,4 @@ impl Sink {
             true => batch.drain().for_each(drop),
         }
     }
-}
-
-fn lock<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
-    mutex.lock().unwrap_or_else(PoisonError::into_inner)
 }

@@ -3,7 +3,7 @@
 
 use anyhow::{Context, ensure};
 
-use super::Bench;
+use super::bench::Bench;
 use super::figure::{Axis, Figure, Panel, Scale, Series};
 use crate::cycles::{Configuration, Run, suites};
 use crate::report::median;

@@ -4,7 +4,7 @@ use std::net::Ipv4Addr;
 
 use anyhow::Context;
 
-use super::Bench;
+use super::bench::Bench;
 use super::figure::{Axis, Figure, Panel, Scale, Series};
 use crate::cycles::{Case, Configuration, Trace, Turns, suites};
 use crate::graph::Graph;

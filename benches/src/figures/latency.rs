@@ -3,7 +3,7 @@
 
 use anyhow::Context;
 
-use super::Bench;
+use super::bench::Bench;
 use super::figure::{Axis, Figure, Panel, Scale, Series};
 use crate::cycles::{Trace, suites};
 use crate::feed::{Arrivals, Frames, Run, Schedule};

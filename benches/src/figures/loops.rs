@@ -9,7 +9,7 @@ use std::hint::black_box;
 
 use millrace_core::{Batch, Packet, checksum, cycles};
 
-use super::Bench;
+use super::bench::Bench;
 use super::figure::{Axis, Figure, Panel, Scale, Series};
 use crate::report::median;
 use crate::traffic::FRAME_LEN;

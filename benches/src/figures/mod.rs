@@ -16,6 +16,7 @@
 //! on devices of its own ([`crate::feed`]).
 
 mod batching;
+mod bench;
 pub(crate) mod figure;
 mod growth;
 pub(crate) mod latency;
@@ -31,11 +32,11 @@ mod vectors;
 use std::path::PathBuf;
 
 use anyhow::bail;
-use millrace_elements::ip::lookup::Route;
 use serde_json::json;
 
+use self::bench::{Bench, ROUTES};
 use self::runner::{Choice, List};
-use crate::cycles::{self, Length, Trace, Turns};
+use crate::cycles;
 use crate::machine::Machine;
 use crate::traffic;
 
@@ -65,25 +66,8 @@ const FIGURES: &List<Bench> = &[
     ("growth", growth::figure),
 ];
 
-/// What every figure is made on.
-struct Bench {
-    machine: Machine,
-    core: usize,
-    rounds: u32,
-    length: Length,
-    /// The routes in tables that do not change their size.
-    routes: Vec<Route>,
-    trace: Trace,
-    /// Whether to do no more than shows that the figures can be made: two values of what varies, and no
-    /// processes beside this one.
-    brief: bool,
-}
-
 /// How often each case is measured unless said.
 const ROUNDS: u32 = 3;
-
-/// Routes in tables: as many as keep the first cache busy and are filled in no time.
-const ROUTES: usize = 10_000;
 
 impl Options {
     /// Makes the figures.
@@ -110,24 +94,6 @@ impl Options {
             self.choice.make(FIGURES, &bench, &bench.machine, &options)?;
         }
         drawn.iter().try_for_each(|figure| self.choice.keep(figure, &bench.machine, &options))
-    }
-}
-
-impl Bench {
-    fn turns(&self) -> Turns {
-        let Self { rounds, length, core, ref trace, .. } = *self;
-        Turns { rounds, length, core, trace: trace.clone() }
-    }
-
-    /// The values of what varies: all, or in brief the first two.
-    fn values<T: Copy>(&self, all: &[T]) -> Vec<T> {
-        let count = if self.brief { 2 } else { all.len() };
-        all.iter().copied().take(count).collect()
-    }
-
-    /// Millions of packets a second that take so many cycles each.
-    fn mpps(&self, cycles: f64) -> f64 {
-        self.machine.hertz / cycles / 1e6
     }
 }
 
@@ -170,7 +136,7 @@ mod tests {
             machine: Machine { cpu: String::new(), hertz: 2e9, commit: String::new() },
             core: crate::machine::last_core().unwrap(),
             rounds: 1,
-            length: Length { warm_up: 256, slice: 512, slices: 1, keep: false },
+            length: cycles::Length { warm_up: 256, slice: 512, slices: 1, keep: false },
             trace: traffic::trace(&routes).unwrap().into(),
             routes,
             brief: true,

@@ -6,7 +6,7 @@
 
 use anyhow::Context;
 
-use super::Bench;
+use super::bench::Bench;
 use super::figure::{Axis, Figure, Panel, Scale, Series};
 use crate::cycles::{Configuration, Run};
 use crate::graph::Graph;

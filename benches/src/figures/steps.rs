@@ -11,8 +11,8 @@ use anyhow::{Context, bail, ensure};
 use millrace_elements::ip::lookup::Route;
 
 use super::batching::{one_at_a_time, work as cycles_of};
+use super::bench::{Bench, ROUTES};
 use super::figure::{Axis, Figure, Panel, Scale, Series};
-use super::{Bench, ROUTES};
 use crate::cycles::{self, Configuration, Length, Manner, Trace, suites};
 use crate::overhead::variant;
 use crate::report::median;

@@ -8,7 +8,7 @@ use millrace_core::isa::Level;
 use millrace_elements::ip::lookup::Route;
 use millrace_testkit::find_program;
 
-use super::Bench;
+use super::bench::Bench;
 use super::figure::{Axis, Figure, Panel, Scale, Series};
 use crate::callgrind;
 use crate::cycles::{Case, Configuration, Length, Trace, suites};

@@ -27,9 +27,9 @@ use millrace_testkit::generate::trace::Trace;
 use prefix_trie::PrefixMap;
 
 use super::apps::{App, Form};
+use super::bench::{Bench, Routes};
 use super::bitmaps::{self, Bitmaps, Fields};
 use super::device::{self, Bare};
-use super::{Bench, Routes};
 use crate::feed::Frames;
 use crate::graph::Graph;
 use crate::{machine, traffic, traffic6};

@@ -6,8 +6,8 @@
 
 use anyhow::{Context, ensure};
 
-use super::Bench;
 use super::apps::{self, Form};
+use super::bench::Bench;
 use super::device::Loaded;
 use super::jobs::{self, Job, PACKETS, Subject};
 use crate::figures::figure::{Axis, Figure, Panel, Scale, Series};

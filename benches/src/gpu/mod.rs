@@ -19,6 +19,7 @@
 //! they do not show.
 
 mod apps;
+mod bench;
 mod bitmaps;
 mod calibration;
 mod device;
@@ -27,23 +28,19 @@ mod kernels;
 mod sweep;
 
 use std::path::PathBuf;
-use std::sync::Arc;
 use std::time::Duration;
 
 use anyhow::{Context, anyhow};
-use millrace_elements::ip::lookup::Route;
-use millrace_gpu::Device;
 use millrace_gpu::cuda::calibrate::calibrate;
 use millrace_testkit::data::Data;
 use millrace_testkit::generate::patterns;
 use serde_json::json;
 
 use self::apps::Fixture;
+use self::bench::{Bench, Routes};
 pub(crate) use self::calibration::Calibration;
 use crate::figures::runner::{Choice, List};
-use crate::lookup::tables;
 use crate::machine::{self, Machine};
-use crate::traffic;
 
 /// Which figures, on what, and where they go.
 #[derive(clap::Args)]
@@ -94,62 +91,8 @@ const PATTERNS: usize = 3640;
 /// Routes in the applications' tables.
 const ROUTES: usize = 130_000;
 
-/// Routes that are made up where there are no real ones, for the kernel by itself.
-const MANY_ROUTES: usize = 512_000;
-
 /// Bytes that are copied at once to see how fast that goes.
 const COPIED: usize = 64 << 20;
-
-/// Routes, and of what kind they are.
-struct Routes {
-    kind: &'static str,
-    routes: Vec<Route>,
-}
-
-impl Routes {
-    /// The Internet's 512,621 of May 2014, where they have been fetched and named, else as many that are made up.
-    fn find() -> anyhow::Result<Self> {
-        let file = Data::Routes.folder().map(|folder| folder.join("ipasn_20140513.dat"));
-        Ok(match file.filter(|file| file.is_file()) {
-            Some(file) => Self { kind: "real", routes: tables::read(&file)? },
-            None => Self { kind: "made-up", routes: traffic::routes(MANY_ROUTES) },
-        })
-    }
-}
-
-/// What every figure is made on.
-struct Bench {
-    hertz: f64,
-    core: usize,
-    /// All cores that this program may use.
-    cores: Vec<usize>,
-    rounds: u32,
-    packets: usize,
-    window: Duration,
-    rules: usize,
-    /// For the kernel by itself.
-    routes: Routes,
-    device: Arc<dyn Device>,
-    /// Whether what the design asks of a GPU is asked of the device.
-    is_gpu: bool,
-    /// Bytes a second to the device, of a GPU.
-    bus: Option<f64>,
-    fixture: Fixture,
-    /// What the figures are true of, for the notes.
-    place: String,
-    /// Whether to do no more than shows that the figures can be made: two values of what varies.
-    brief: bool,
-}
-
-impl Bench {
-    /// The values of what varies: all, or in brief the first and the last one.
-    fn values<T: Copy>(&self, all: &[T]) -> Vec<T> {
-        match all {
-            [first, .., last] if self.brief => vec![*first, *last],
-            all => all.to_vec(),
-        }
-    }
-}
 
 impl Options {
     /// Makes the figures.
@@ -240,7 +183,7 @@ mod tests {
             packets: 2000,
             window: Duration::from_millis(1),
             rules: 40,
-            routes: Routes { kind: "few", routes: traffic::routes(1000) },
+            routes: Routes { kind: "few", routes: crate::traffic::routes(1000) },
             device: device::open("host").unwrap(),
             is_gpu: false,
             bus: None,

@@ -2,8 +2,8 @@
 
 use anyhow::Context;
 
-use super::Bench;
 use super::apps::{App, BURST, Form, agree};
+use super::bench::Bench;
 use crate::feed::{Arrivals, Frames, Passage, Run};
 use crate::figures::figure::{Axis, Figure, Panel, Scale, Series};
 use crate::figures::latency::{percentiles, poisson};

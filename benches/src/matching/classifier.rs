@@ -12,9 +12,9 @@ use millrace_testkit::generate::rules::{self, Header, Kind, Rule, first_match};
 use millrace_testkit::generate::trace::Trace;
 use serde_json::{Value, json};
 
+use super::bench::{Bench, ratio};
 use super::race::{Subject, race, timed};
 use super::rival::Rival;
-use super::{Bench, ratio};
 use crate::report::rounded;
 
 /// Packets that are classified in turn.

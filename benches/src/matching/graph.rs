@@ -7,7 +7,7 @@ use millrace_testkit::generate::trace::Trace;
 use millrace_testkit::generate::{patterns, payload};
 use serde_json::{Value, json};
 
-use super::Bench;
+use super::bench::Bench;
 use crate::feed::{Arrivals, Frames, Run};
 use crate::graph::Graph;
 use crate::report::{median, rounded};

@@ -4,13 +4,14 @@
 //! anything is timed all must give the same results; of the classifier, those of a naive search. The rivals are programs in C
 //! ([`rival`]), which `cargo xtask bench` builds. At last there are the elements themselves, from device to device. Times are of the processor: who shares the machine slows all alike.
 
+mod bench;
 mod classifier;
 mod graph;
 mod patterns;
 mod race;
 mod rival;
 
-use std::path::{Path, PathBuf};
+use std::path::PathBuf;
 use std::time::Duration;
 
 use anyhow::{Context, ensure};
@@ -20,8 +21,9 @@ use millrace_testkit::generate::patterns as generated;
 use millrace_testkit::generate::rules::{KINDS, Kind};
 use serde_json::json;
 
+use self::bench::Bench;
 use crate::machine::{self, Machine};
-use crate::report::{self, rounded};
+use crate::report;
 
 /// How to measure.
 #[derive(clap::Args)]
@@ -72,25 +74,6 @@ enum Part {
     Classifier,
     Patterns,
     Graph,
-}
-
-/// What the parts share.
-struct Bench {
-    core: usize,
-    length: race::Length,
-    folder: tempfile::TempDir,
-    /// The rival programs.
-    acl: Option<PathBuf>,
-    hyperscan: Option<PathBuf>,
-    /// Text to search in.
-    corpus: Option<Vec<u8>>,
-}
-
-impl Bench {
-    /// Where files for the rivals are.
-    fn folder(&self) -> &Path {
-        self.folder.path()
-    }
 }
 
 impl Options {
@@ -190,11 +173,6 @@ fn phrases(count: usize) -> (&'static str, Vec<Vec<u8>>) {
             ("made up", generated::made_up(count, 0).into_iter().map(fold).collect())
         }
     }
-}
-
-/// How many times as long somebody takes as we do.
-fn ratio(theirs: f64, ours: f64) -> f64 {
-    rounded(theirs / ours)
 }
 
 #[cfg(test)]

@@ -8,9 +8,9 @@ use millrace_match::patterns::{Content, Dfa, Kind, PatternSet, Rule, Scratch, Te
 use millrace_testkit::generate::payload::{self, NearMiss, Part};
 use serde_json::{Value, json};
 
+use super::bench::{Bench, ratio};
 use super::race::{Subject, race, timed};
 use super::rival::Rival;
-use super::{Bench, ratio};
 use crate::report::rounded;
 
 /// Bytes of all texts together: they come out of the second cache, as packets that have just arrived do.

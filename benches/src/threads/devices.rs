@@ -2,10 +2,10 @@
 //! queues swallow packets. Every queue counts for itself.
 
 use std::io;
+use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering::Relaxed};
-use std::sync::{Arc, Mutex, PoisonError};
 
-use millrace_core::{Batch, Count};
+use millrace_core::{Batch, Count, Lock};
 use millrace_io::{
     Backend, DeviceError, DeviceFacts, Method, Opened, RxOptions, RxQueue, TxOptions, TxQueue,
 };
@@ -22,8 +22,8 @@ struct State {
     /// The most transmit queues that a device has.
     tx_queues: usize,
     finished: AtomicBool,
-    received: Mutex<Vec<Arc<Padded>>>,
-    transmitted: Mutex<Vec<Arc<Padded>>>,
+    received: Lock<Vec<Arc<Padded>>>,
+    transmitted: Lock<Vec<Arc<Padded>>>,
 }
 
 /// The counter of a queue, on cache lines of its own.
@@ -38,8 +38,8 @@ impl Rig {
             trace,
             tx_queues,
             finished: false.into(),
-            received: Mutex::default(),
-            transmitted: Mutex::default(),
+            received: Lock::default(),
+            transmitted: Lock::default(),
         }))
     }
 
@@ -54,14 +54,14 @@ impl Rig {
     }
 }
 
-fn sum(counters: &Mutex<Vec<Arc<Padded>>>) -> u64 {
-    let counters = counters.lock().unwrap_or_else(PoisonError::into_inner);
+fn sum(counters: &Lock<Vec<Arc<Padded>>>) -> u64 {
+    let counters = counters.lock();
     counters.iter().map(|counter| counter.0.get()).sum()
 }
 
-fn add(counters: &Mutex<Vec<Arc<Padded>>>) -> Arc<Padded> {
+fn add(counters: &Lock<Vec<Arc<Padded>>>) -> Arc<Padded> {
     let counter = Arc::new(Padded::default());
-    counters.lock().unwrap_or_else(PoisonError::into_inner).push(counter.clone());
+    counters.lock().push(counter.clone());
     counter
 }
 

@@ -34,6 +34,7 @@ pub mod memory;
 pub mod moment;
 pub mod names;
 pub mod net;
+mod os_error;
 mod phase;
 pub mod plan;
 pub mod program;
@@ -61,6 +62,7 @@ pub use element::{
 pub use engine::{BiasedGuard, BiasedMutex, Context, Identified, Identity, Published};
 pub use memory::{Arena, Batch, Packet, PacketType, View};
 pub use moment::{InRound, Moment};
+pub use os_error::os_error_text;
 pub use phase::Phase;
 pub use registry::{CLASSES, ClassInfo, Registry};
 pub use router::Router;

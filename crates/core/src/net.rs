@@ -65,11 +65,6 @@ impl EtherAddress {
     pub fn octets(self) -> [u8; 6] {
         self.0
     }
-
-    /// The notation of most other tools, `00:11:22:AA:BB:CC`.
-    pub fn with_colons(self) -> String {
-        self.to_string().replace('-', ":")
-    }
 }
 
 impl From<[u8; 6]> for EtherAddress {
@@ -367,7 +362,6 @@ mod tests {
         }
         let group = EtherAddress::of_ipv4_group(Ipv4Addr::new(239, 255, 1, 2));
         assert_eq!(group.to_string(), "01-00-5E-7F-01-02");
-        assert_eq!(group.with_colons(), "01:00:5E:7F:01:02");
     }
 
     #[test]

@@ -1,6 +1,6 @@
 //! A mutex for data that the threads of a router share.
 
-use std::sync::{Mutex, MutexGuard, PoisonError};
+use std::sync::{Mutex, MutexGuard, PoisonError, TryLockError};
 
 /// A mutex that stays usable when a thread panics while it holds the lock. It protects counts, tables and
 /// packets, each of which is consistent between any two statements, and a panic of one thread must not spread
@@ -19,6 +19,15 @@ impl<T: ?Sized> Lock<T> {
     /// Locks the value. Waits until no other thread holds it.
     pub fn lock(&self) -> MutexGuard<'_, T> {
         self.0.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    /// The value, unless another thread has it.
+    pub fn try_lock(&self) -> Option<MutexGuard<'_, T>> {
+        match self.0.try_lock() {
+            Ok(value) => Some(value),
+            Err(TryLockError::Poisoned(value)) => Some(value.into_inner()),
+            Err(TryLockError::WouldBlock) => None,
+        }
     }
 }
 
@@ -42,5 +51,9 @@ mod tests {
         };
         std::thread::scope(|scope| assert!(scope.spawn(panics).join().is_err()));
         assert_eq!(*lock.lock(), 2);
+        assert_eq!(lock.try_lock().map(|held| *held), Some(2));
+        let held = lock.lock();
+        assert!(lock.try_lock().is_none());
+        drop(held);
     }
 }

@@ -22,6 +22,7 @@ pub mod rewrite;
 mod rule_file;
 pub mod standard;
 pub mod summary;
+mod task_handlers;
 pub mod tcpudp;
 #[cfg(test)]
 mod test_packets;

@@ -20,6 +20,8 @@ use zerocopy::{Immutable, IntoBytes};
 pub use classify::CLASSIFY_REGIONS;
 pub use host::HostFunction;
 
+pub use crate::region::MAX_EXTENSIONS;
+
 /// Rows of a tile, threads of a block. As many as an engine batch has packets, so that a batch fills a tile.
 pub const TILE: usize = 256;
 /// Most slices of a launch.
@@ -28,8 +30,6 @@ pub const MAX_INPUTS: usize = 6;
 pub const MAX_CONDITIONS: usize = 8;
 /// Most tables of a plan.
 pub const MAX_TABLES: usize = 16;
-/// Most extension headers between an IPv6 header and the transport header. Chains of more are an attack.
-pub const MAX_EXTENSIONS: usize = 16;
 /// The result of a row that a kernel did not treat, or for which there is none.
 pub const NONE: u32 = u32::MAX;
 /// The decision to drop a packet.

@@ -171,11 +171,6 @@ impl<'a> Rows<'a> {
         self.packets
     }
 
-    /// The packets, for stages that have a slice to write.
-    pub fn packets_mut(&mut self) -> &mut [Packet] {
-        self.packets
-    }
-
     /// Packets, which of them are active, results and decisions, each for itself: for loops that treat many at once.
     pub fn parts(&mut self) -> (&mut [Packet], &[bool], &mut [u32], &mut [u32]) {
         (self.packets, self.active, self.results, self.decisions)

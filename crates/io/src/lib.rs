@@ -16,6 +16,7 @@ mod method;
 mod netlink;
 #[cfg(target_os = "linux")]
 mod offload;
+mod options;
 pub mod pcap;
 mod queue;
 #[cfg(target_os = "linux")]
@@ -27,10 +28,10 @@ pub mod tap;
 mod watch;
 
 pub use machine::Machine;
-pub use meter::{Ask, Meter};
+pub use meter::{Ask, Meter, QueueCounts};
 pub use method::{DefaultMethod, DpdkOptions, Method, Pause, XdpHook, XdpOptions};
+pub use options::{Queues, RxOptions, Spread, TxOptions};
 pub use queue::{
-    Backend, Capabilities, DeviceError, DeviceFacts, Devices, Opened, QueueCounts, Queues,
-    RxOptions, RxQueue, Spread, TxOptions, TxQueue, trouble,
+    Backend, Capabilities, DeviceError, DeviceFacts, Devices, Opened, RxQueue, TxQueue, trouble,
 };
 pub use rule::{Rule, RuleError};

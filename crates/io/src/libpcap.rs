@@ -3,9 +3,9 @@
 #![allow(unsafe_code, reason = "calls into a C library")]
 
 use std::ffi::{CStr, CString, c_char, c_int, c_uint, c_void};
-use std::sync::{Mutex, PoisonError};
 
 use libloading::{Library, Symbol};
+use millrace_core::Lock;
 
 use crate::bpf::Instruction;
 
@@ -55,8 +55,8 @@ pub fn compile(filter: &str) -> Result<Vec<Instruction>, FilterError> {
     let text = CString::new(filter)
         .map_err(|_| FilterError::Bad("there is a zero byte in the filter".to_owned()))?;
     // Before version 1.8 its parser was not for several threads.
-    static ONE_AT_A_TIME: Mutex<()> = Mutex::new(());
-    let _guard = ONE_AT_A_TIME.lock().unwrap_or_else(PoisonError::into_inner);
+    static ONE_AT_A_TIME: Lock<()> = Lock::new(());
+    let _guard = ONE_AT_A_TIME.lock();
     // SAFETY: libpcap does nothing when it is loaded, and these functions have had these types since
     // its first release.
     unsafe {

@@ -6,10 +6,9 @@ use crate::af_packet::AfPacket;
 use crate::af_xdp::AfXdp;
 use crate::dpdk::Dpdk;
 use crate::method::Method;
-use crate::queue::{
-    Backend, DeviceError, DeviceFacts, Opened, RxOptions, RxQueue, TxOptions, TxQueue,
-};
-use crate::tap::{self, Tap, TapOptions};
+use crate::options::{RxOptions, TapOptions, TxOptions};
+use crate::queue::{Backend, DeviceError, DeviceFacts, Opened, RxQueue, Tap, TxQueue};
+use crate::tap;
 
 /// The machine's own devices. All values of this type, including clones, refer to the same devices.
 #[derive(Clone, Copy, Debug, Default)]

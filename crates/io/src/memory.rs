@@ -17,21 +17,21 @@
 use std::collections::{HashMap, VecDeque};
 use std::io;
 use std::os::fd::OwnedFd;
-use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::sync::Arc;
 
 use millrace_core::net::{EtherAddress, Ipv4Prefix};
-use millrace_core::{Batch, Packet, PacketType, Timestamp};
+use millrace_core::{Batch, Lock, Packet, PacketType, Timestamp};
 use rustix::event::{EventfdFlags, eventfd};
 
 use crate::bpf;
 use crate::meter::Meter;
-use crate::queue::{Backend, DeviceError, Opened, RxOptions, RxQueue, TxOptions, TxQueue};
-use crate::tap::{Tap, TapOptions};
+use crate::options::{RxOptions, TapOptions, TxOptions};
+use crate::queue::{Backend, DeviceError, Opened, RxQueue, Tap, TxQueue};
 
 /// Virtual devices in pairs. Clones refer to the same devices.
 #[derive(Clone, Default)]
 pub struct Network {
-    devices: Arc<Mutex<HashMap<String, Device>>>,
+    devices: Arc<Lock<HashMap<String, Device>>>,
 }
 
 /// A virtual device: its name, its addresses, and its capacity.
@@ -68,7 +68,7 @@ impl Network {
         let (to_first, to_second) = (towards(&first), towards(&second));
         let near = End { arriving: to_first.clone(), leaving: to_second.clone() };
         let far = End { arriving: to_second, leaving: to_first };
-        let mut devices = lock(&self.devices);
+        let mut devices = self.devices.lock();
         devices.insert(first.name.clone(), Device { interface: first, end: near });
         devices.insert(second.name.clone(), Device { interface: second, end: far.clone() });
         far
@@ -76,11 +76,11 @@ impl Network {
 
     /// The end of a device.
     pub fn end(&self, device: &str) -> Option<End> {
-        lock(&self.devices).get(device).map(|device| device.end.clone())
+        self.devices.lock().get(device).map(|device| device.end.clone())
     }
 
     fn device(&self, name: &str) -> Result<Device, DeviceError> {
-        let device = lock(&self.devices).get(name).cloned();
+        let device = self.devices.lock().get(name).cloned();
         device.ok_or_else(|| DeviceError::Unknown(name.to_owned()))
     }
 }
@@ -168,12 +168,12 @@ impl End {
 
     /// The number of packets that wait at this end.
     pub fn waiting(&self) -> usize {
-        lock(&self.arriving.packets).len()
+        self.arriving.packets.lock().len()
     }
 
     /// The number of packets that wait at the other end.
     pub fn unread(&self) -> usize {
-        lock(&self.leaving.packets).len()
+        self.leaving.packets.lock().len()
     }
 
     /// A descriptor that is readable while packets wait here; `None` when the machine has no more
@@ -185,7 +185,7 @@ impl End {
 
 /// Packets in flight in one direction.
 struct Wire {
-    packets: Mutex<VecDeque<Packet>>,
+    packets: Lock<VecDeque<Packet>>,
     capacity: usize,
     /// Readable while there are packets.
     event: Option<OwnedFd>,
@@ -194,11 +194,11 @@ struct Wire {
 impl Wire {
     fn new(capacity: usize) -> Self {
         let flags = EventfdFlags::NONBLOCK | EventfdFlags::CLOEXEC;
-        Self { packets: Mutex::default(), capacity, event: eventfd(0, flags).ok() }
+        Self { packets: Lock::default(), capacity, event: eventfd(0, flags).ok() }
     }
 
     fn put(&self, mut packet: Packet) -> Result<(), Packet> {
-        let mut packets = lock(&self.packets);
+        let mut packets = self.packets.lock();
         if packets.len() >= self.capacity {
             return Err(packet);
         }
@@ -214,7 +214,7 @@ impl Wire {
     }
 
     fn take(&self) -> Option<Packet> {
-        let mut packets = lock(&self.packets);
+        let mut packets = self.packets.lock();
         let packet = packets.pop_front();
         if packets.is_empty()
             && packet.is_some()
@@ -301,10 +301,6 @@ impl TxQueue for Transmitter {
     fn meter(&self) -> Option<Arc<Meter>> {
         Some(Arc::clone(&self.meter))
     }
-}
-
-fn lock<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
-    mutex.lock().unwrap_or_else(PoisonError::into_inner)
 }
 
 #[cfg(test)]

@@ -4,8 +4,6 @@ use std::fmt;
 
 use millrace_core::{Count, Lock, Packet};
 
-use crate::queue::QueueCounts;
-
 /// The counters of a queue. The thread that uses the queue writes them with plain stores; reading them stops
 /// no thread.
 ///
@@ -26,6 +24,23 @@ pub struct Meter {
     lost: Count,
     segmented: Count,
     device: Lock<Device>,
+}
+
+/// Counts of a queue itself.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct QueueCounts {
+    /// Packets that the device lost because they were not received in time.
+    pub lost: u64,
+    /// Packets that were cut into segments because they were larger than the device accepts.
+    pub segmented: u64,
+}
+
+impl std::ops::Add for QueueCounts {
+    type Output = Self;
+
+    fn add(self, other: Self) -> Self {
+        Self { lost: self.lost + other.lost, segmented: self.segmented + other.segmented }
+    }
 }
 
 /// The number of packets that the device reports as lost.

@@ -7,9 +7,9 @@ use std::sync::Arc;
 use millrace_core::Batch;
 use millrace_core::net::{EtherAddress, Ipv4Prefix};
 
-use crate::meter::Meter;
+use crate::meter::{Meter, QueueCounts};
 use crate::method::Method;
-use crate::tap::{Tap, TapOptions};
+use crate::options::{RxOptions, TapOptions, TxOptions};
 
 /// A receive queue of a device. It belongs to one thread. State that changes for each burst is best kept on
 /// cache lines that no other queue uses (`#[repr(align(128))]`).
@@ -72,109 +72,6 @@ pub trait TxQueue: Send {
     }
 }
 
-/// Counts of a queue itself.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub struct QueueCounts {
-    /// Packets that the device lost because they were not received in time.
-    pub lost: u64,
-    /// Packets that were cut into segments because they were larger than the device accepts.
-    pub segmented: u64,
-}
-
-impl std::ops::Add for QueueCounts {
-    type Output = Self;
-
-    fn add(self, other: Self) -> Self {
-        Self { lost: self.lost + other.lost, segmented: self.segmented + other.segmented }
-    }
-}
-
-/// What an element requests of a receive device.
-#[derive(Clone, Debug, PartialEq, Eq)]
-pub struct RxOptions {
-    /// How to reach the device.
-    pub method: Method,
-    /// Which of the device's queues to use; the backend may provide fewer.
-    pub queues: Queues,
-    /// The number of packets in a queue's ring; by default the backend chooses.
-    pub descriptors: Option<usize>,
-    /// The NUMA node for rings and packets; by default the device's own.
-    pub numa_node: Option<usize>,
-    /// How the device distributes packets over its queues.
-    pub spread: Spread,
-    /// Whether to receive packets for other hosts.
-    pub promiscuous: bool,
-    /// The maximum number of bytes kept of a packet.
-    pub snap_length: usize,
-    /// Free bytes before each packet.
-    pub headroom: usize,
-    /// Whether to receive packets that this machine sends, too.
-    pub outbound: bool,
-    /// Whether the machine's own network stack continues to receive the packets.
-    pub sniffer: bool,
-    /// Whether packets get their time of arrival as timestamp.
-    pub timestamp: bool,
-    /// A filter in the kernel, as assembled BPF instructions (code, jt, jf, k).
-    pub filter: Vec<(u16, u8, u8, u32)>,
-}
-
-impl Default for RxOptions {
-    fn default() -> Self {
-        Self {
-            method: Method::default(),
-            queues: Queues::default(),
-            descriptors: None,
-            numa_node: None,
-            spread: Spread::default(),
-            promiscuous: false,
-            snap_length: 65_535,
-            headroom: 128,
-            outbound: false,
-            sniffer: true,
-            timestamp: true,
-            filter: Vec::new(),
-        }
-    }
-}
-
-/// What an element requests of a transmit device.
-#[derive(Clone, Debug, Default, PartialEq, Eq)]
-pub struct TxOptions {
-    /// How to reach the device.
-    pub method: Method,
-    /// Which of the device's queues to use; the backend may provide fewer.
-    pub queues: Queues,
-    /// The number of packets in a queue's ring; by default the backend chooses.
-    pub descriptors: Option<usize>,
-    /// The NUMA node for rings; by default the device's own.
-    pub numa_node: Option<usize>,
-}
-
-/// A range of a device's queues.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct Queues {
-    /// The number of the first one.
-    pub first: usize,
-    /// Their number; at least 1.
-    pub count: usize,
-}
-
-impl Default for Queues {
-    fn default() -> Self {
-        Self { first: 0, count: 1 }
-    }
-}
-
-/// How a device distributes received packets over its queues.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub enum Spread {
-    /// By flow, as the device does by default.
-    #[default]
-    Flow,
-    /// By flow, with both directions of a connection on the same queue.
-    Symmetric,
-}
-
 /// What is known about a device without opening it: enough to plan threads for it.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct DeviceFacts {
@@ -219,6 +116,16 @@ impl<Q: ?Sized> Opened<Q> {
     }
 }
 
+/// An interface to the machine's own network stack that is ready, with the requested number of queues in each direction.
+pub struct Tap {
+    /// Its name.
+    pub name: String,
+    /// For packets from the machine.
+    pub rx: Opened<dyn RxQueue>,
+    /// For packets to the machine.
+    pub tx: Opened<dyn TxQueue>,
+}
+
 /// A kind of device, or a set of virtual ones: gives a meaning to the device names in a configuration.
 pub trait Backend: Send + Sync {
     /// Opens a device to receive from.
@@ -246,10 +153,8 @@ pub trait Backend: Send + Sync {
     /// # Errors
     /// It cannot be created; the message contains advice.
     fn open_tap(&self, options: &TapOptions) -> Result<Tap, DeviceError> {
-        Err(DeviceError::Unsupported {
-            device: options.name.clone().unwrap_or_default(),
-            what: "there is no network stack to be at the other end".to_owned(),
-        })
+        let device = options.name.as_deref().unwrap_or_default();
+        Err(DeviceError::unsupported(device, "there is no network stack to be at the other end"))
     }
 
     /// Called after all devices of a router have been opened and before packets flow, for backends that must
@@ -302,6 +207,16 @@ pub enum DeviceError {
         /// What is not supported.
         what: String,
     },
+}
+
+impl DeviceError {
+    pub(crate) fn refused(device: &str, step: &'static str, source: io::Error) -> Self {
+        Self::Refused { device: device.to_owned(), step, source }
+    }
+
+    pub(crate) fn unsupported(device: &str, what: impl Into<String>) -> Self {
+        Self::Unsupported { device: device.to_owned(), what: what.into() }
+    }
 }
 
 fn advice(error: &io::Error) -> &'static str {

@@ -4,7 +4,7 @@ use std::io::Read;
 use std::path::{Path, PathBuf};
 
 use anyhow::{Context, anyhow, bail};
-use millrace_core::Registry;
+use millrace_core::{Registry, os_error_text};
 use millrace_lang::variables::names;
 use millrace_lang::{
     Diagnostic, Graph, SourceId, SourceMap, find_in_click_path, find_in_path, nearest,
@@ -193,16 +193,7 @@ fn read_file(path: &Path) -> anyhow::Result<Vec<u8>> {
     let name = path.display();
     match std::fs::read(path) {
         Ok(bytes) => Ok(bytes),
-        Err(error) => bail!("{name}: {}", reason(&error)),
-    }
-}
-
-/// What the system said, as Unix programs print it: without the number.
-pub(crate) fn reason(error: &std::io::Error) -> String {
-    let text = error.to_string();
-    match text.rfind(" (os error ") {
-        Some(at) => text.get(..at).unwrap_or(&text).to_owned(),
-        None => text,
+        Err(error) => bail!("{name}: {}", os_error_text(&error)),
     }
 }
 

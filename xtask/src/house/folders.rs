@@ -2,7 +2,7 @@
 
 use std::collections::BTreeMap;
 
-use super::Text;
+use super::text::Text;
 use crate::manual::{ELEMENTS, ElementFile};
 use crate::names;
 

@@ -2,7 +2,7 @@
 
 use zerocopy::{FromBytes, Immutable, IntoBytes, KnownLayout, Unaligned};
 
-use super::U16;
+use super::{Header, U16};
 
 /// The first eight bytes of an ICMP message.
 #[derive(
@@ -25,6 +25,14 @@ pub struct IcmpHeader {
 pub type Icmpv6Header = IcmpHeader;
 
 impl IcmpHeader {
+    /// The length in bytes of the fixed part of messages of a type: timestamps belong to it.
+    pub fn len_of(kind: u8) -> usize {
+        match kind {
+            icmp_type::TIMESTAMP_REQUEST | icmp_type::TIMESTAMP_REPLY => 20,
+            _ => Self::LEN,
+        }
+    }
+
     /// The identifier of an echo message.
     #[inline]
     pub fn id(&self) -> u16 {

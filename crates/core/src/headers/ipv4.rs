@@ -166,20 +166,6 @@ impl Ipv4Header {
         true
     }
 
-    /// Whether the checksum of the header (with options) at the start of `bytes` is correct. Also false when
-    /// there is no complete header.
-    #[inline]
-    pub fn checksum_is_right(bytes: &[u8]) -> bool {
-        let Some((plain, _)) = bytes.split_first_chunk::<{ Ipv4Header::LEN }>() else {
-            return false;
-        };
-        match usize::from(plain[0] & 0xf) * 4 {
-            // The length is known when this is compiled: a dozen instructions.
-            Ipv4Header::LEN => checksum::verify(plain),
-            len => len > Ipv4Header::LEN && bytes.get(..len).is_some_and(checksum::verify),
-        }
-    }
-
     /// Sets the type of service, and updates the checksum.
     #[inline]
     pub fn set_tos(&mut self, tos: u8) {

@@ -262,12 +262,6 @@ macro_rules! annotation_methods {
                 Ipv4Addr::from(self.anno::<4>(MISC_IP))
             }
 
-            /// Sets the address for any other purpose.
-            #[inline]
-            pub fn set_misc_ip(&mut self, address: Ipv4Addr) {
-                self.set_anno(MISC_IP, address.octets());
-            }
-
             /// How many packets this one stands for, in addition to itself.
             #[inline]
             pub fn extra_packets(&self) -> u32 {
@@ -314,18 +308,6 @@ macro_rules! annotation_methods {
             #[inline]
             pub fn set_packet_number(&mut self, number: u32) {
                 self.set_anno_u32(PACKET_NUMBER, number);
-            }
-
-            /// The packet's sequence number.
-            #[inline]
-            pub fn sequence_number(&self) -> u32 {
-                self.anno_u32(SEQUENCE_NUMBER)
-            }
-
-            /// Sets the packet's sequence number.
-            #[inline]
-            pub fn set_sequence_number(&mut self, number: u32) {
-                self.set_anno_u32(SEQUENCE_NUMBER, number);
             }
 
             /// The value of a performance counter when the packet passed.

@@ -44,12 +44,6 @@ impl Packet {
         distance(self.slot().mac(), self.slot().network())
     }
 
-    /// Bytes from the network header to the transport header.
-    #[inline]
-    pub fn network_header_len(&self) -> Option<usize> {
-        distance(self.slot().network(), self.slot().transport())
-    }
-
     /// Sets the link-layer header, as an offset from the data.
     #[inline(always)]
     pub fn set_mac_header(&mut self, offset: isize) {

@@ -40,9 +40,10 @@ impl Batch {
     /// start of their data.
     ///
     /// # Safety
-    /// The driver writes mbufs as [`Packet::from_mbuf`] requires, except for their number of segments: when
-    /// the burst has scattered packets, the caller [takes them out](Packet::segments) before any other code
-    /// sees the batch.
+    /// The driver writes pointers to `rte_mbuf`s of DPDK 22.11 that the caller owns: direct, a reference count
+    /// of 1, 64 bytes of private area, directly followed by the buffer, which is shorter than 65,535 bytes.
+    /// They have one segment: when the burst has scattered packets, the caller
+    /// [takes them out](Packet::segments) before any other code sees the batch.
     #[inline]
     pub unsafe fn receive_mbufs(
         &mut self,
@@ -277,7 +278,7 @@ impl Packet {
     /// [from its descriptor](Packet::from_raw), to drop it.
     ///
     /// # Safety
-    /// See [`from_mbuf`](Packet::from_mbuf), but the mbuf's buffer is this packet's; the bytes must not be
+    /// The mbuf is as [`receive_mbufs`](Batch::receive_mbufs) requires, but its buffer is this packet's; the bytes must not be
     /// written while another packet uses them.
     pub unsafe fn become_mbuf(&mut self, descriptor: NonNull<Descriptor>) {
         // SAFETY: the caller's promise.
@@ -290,7 +291,7 @@ impl Packet {
     /// Replaces the packet with an mbuf that has a copy of the bytes, with the packet's annotations.
     ///
     /// # Safety
-    /// See [`from_mbuf`](Packet::from_mbuf).
+    /// The mbuf is as [`receive_mbufs`](Batch::receive_mbufs) requires.
     pub unsafe fn move_to_mbuf(&mut self, descriptor: NonNull<Descriptor>) {
         // SAFETY: the caller's promise.
         unsafe { Slot::from_raw(descriptor) }.adopt_like(self.slot());

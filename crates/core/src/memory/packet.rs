@@ -239,22 +239,6 @@ impl Packet {
         Packet(unsafe { Slot::from_raw(descriptor) })
     }
 
-    /// Makes a packet from an mbuf that a driver received. Nothing is copied: the 64 bytes of private area
-    /// are initialised. When the last packet that uses the mbuf is dropped, the mbuf goes to the function
-    /// registered with [`register_external_release`](super::register_external_release).
-    ///
-    /// # Safety
-    /// `mbuf` points to an `rte_mbuf` of DPDK 22.11 that the caller owns: one segment, direct, a reference
-    /// count of 1, 64 bytes of private area, directly followed by the buffer, which is shorter than 65,535
-    /// bytes.
-    #[inline]
-    pub unsafe fn from_mbuf(mbuf: NonNull<Descriptor>) -> Packet {
-        // SAFETY: the caller's promise.
-        let slot = unsafe { Slot::from_raw(mbuf) };
-        slot.adopt(NO_HEADER);
-        Packet(slot)
-    }
-
     /// Whether the packet is an mbuf of its driver's own pool, which the driver may free itself.
     #[inline]
     pub fn is_mbuf(&self) -> bool {

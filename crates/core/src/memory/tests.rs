@@ -598,8 +598,15 @@ fn an_mbuf_is_a_packet_and_goes_home() {
     // SAFETY: fresh memory of that size, alive until the end of this test.
     let mbuf = unsafe { Slot::carve(memory, 2176, null()) };
     mbuf.reset(128, 60);
+    let mut batch = Batch::new();
+    let give = |to: *mut *mut Descriptor, _| {
+        // SAFETY: there is room for one.
+        unsafe { to.write(mbuf.as_ptr()) };
+        1
+    };
     // SAFETY: it is laid out as an mbuf, with one holder.
-    let mut packet = unsafe { Packet::from_mbuf(NonNull::new(mbuf.as_ptr()).unwrap()) };
+    assert_eq!(unsafe { batch.receive_mbufs(1, give) }.packets, 1);
+    let mut packet = batch.pop().unwrap();
     assert!(packet.is_mbuf());
     packet.set_packet_type(PacketType::OtherHost);
     assert_eq!((packet.len(), packet.headroom(), packet.tailroom()), (60, 128, 1988));

@@ -67,7 +67,7 @@ use millrace_core::args::{FileName, Kind, parse};
 use millrace_core::element::HandlerError;
 use millrace_core::{
     Batch, Call, Class, Context, Element, Failed, Handlers, Init, Lock, Packet, Refused, Setup,
-    register,
+    os_error_text, register,
 };
 
 use super::aggregate_length::Length;
@@ -286,12 +286,8 @@ impl AggregateCounter {
 
     fn write_file(&self, call: &Call<'_>, format: Format) -> Result<(), HandlerError> {
         let name: FileName = call.parse().map_err(|_| "argument should be filename")?;
-        let failed = |error: io::Error| {
-            let words = error.to_string();
-            // The C library's text, without the error number.
-            let words = words.split(" (os error").next().unwrap_or_default();
-            HandlerError::from(format!("{}: {words}", name.0))
-        };
+        let failed =
+            |error: io::Error| HandlerError::from(format!("{}: {}", name.0, os_error_text(&error)));
         if name.0 == "-" {
             return self.write_to(&mut io::stdout().lock(), format).map_err(failed);
         }

@@ -32,11 +32,11 @@ use millrace_core::{Class, Element, Failed, Init, Refused, Setup, register};
 use nix::unistd::{getegid, geteuid, getgid, getuid, setgid, setuid};
 
 /// The element; its manual is at the top of the file.
-pub struct ChangeUID;
+pub struct ChangeUid;
 
-register!(ChangeUID, "change_uid.rs");
+register!(ChangeUid, "change_uid.rs");
 
-impl Element for ChangeUID {
+impl Element for ChangeUid {
     const CLASS: Class = Class::new("ChangeUID", "0/0", "a/a");
     type Local = ();
 

@@ -46,12 +46,12 @@
 
 use std::fmt::Write as _;
 use std::io::{IsTerminal, Write as _};
-use std::sync::{Mutex, MutexGuard, PoisonError};
+use std::sync::MutexGuard;
 
 use millrace_core::args::{ArgText, HandlerRef, Scope, Seconds};
 use millrace_core::{
-    Arg, Class, Context, Element, Failed, Handlers, Init, Refused, Router, Setup, Timer, Timestamp,
-    register,
+    Arg, Class, Context, Element, Failed, Handlers, Init, Lock, Refused, Router, Setup, Timer,
+    Timestamp, register,
 };
 
 /// The element; its manual is at the top of the file.
@@ -63,7 +63,7 @@ pub struct ProgressBar {
     inverted: bool,
     fixed_size: Option<f64>,
     timer: Timer,
-    state: Mutex<State>,
+    state: Lock<State>,
 }
 
 struct State {
@@ -130,7 +130,7 @@ impl Element for ProgressBar {
             Timestamp::from_millis(millis.flatten().unwrap_or(default))
         };
         let (update, delay) = (time(update, 250), time(delay, 0));
-        let state = Mutex::new(state);
+        let state = Lock::new(state);
         Ok(Self { id, update, delay, check_stdout, inverted, fixed_size, timer, state })
     }
 
@@ -286,7 +286,7 @@ fn terminal_width() -> usize {
 
 impl ProgressBar {
     fn state(&self) -> MutexGuard<'_, State> {
-        self.state.lock().unwrap_or_else(PoisonError::into_inner)
+        self.state.lock()
     }
 
     fn finish(&self, router: &Router, full: bool) {

@@ -5,6 +5,7 @@
 //! OUTBOUND, PROTOCOL, HEADROOM, BURST, TIMESTAMP, ACTIVE, QUEUE, N_QUEUES, MAXTHREADS,
 //! THREADOFFSET, NUMA])`
 //!
+//! # Description
 //! Emits the packets that a device receives. By default DEVNAME is an interface of the machine,
 //! which requires root or CAP_NET_RAW. The program can replace all devices with other ones
 //! (`millrace run --lab`).

@@ -100,7 +100,7 @@ use super::playback::force_len::ForceLen;
 use super::playback::pace::{self, Pace};
 use super::playback::trace::{CERTAIN, Loaded, Pause, Trace, Wishes, print_name, refuse};
 use super::playback::window::Window;
-use crate::standard::supply::task_handlers;
+use crate::task_handlers::task_handlers;
 
 /// The element; its manual is at the top of the file.
 pub struct FromDump {

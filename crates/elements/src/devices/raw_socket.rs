@@ -62,7 +62,7 @@ use super::interface::force_ip::force_ip;
 use super::sockets::arguments::Common;
 use super::sockets::intake::Intake;
 use super::sockets::outlet::{self, Fate, Outlet, Sent, Sink};
-use crate::standard::supply::task_handlers;
+use crate::task_handlers::task_handlers;
 
 /// The element; its manual is at the top of the file.
 pub struct RawSocket {

@@ -49,12 +49,10 @@
 //! # See also
 //! ReplayUnqueue, FromDump
 
-use std::sync::Mutex;
-
 use millrace_core::args::Kind;
 use millrace_core::{
-    Batch, Class, Context, Element, Failed, Handlers, Init, Notifier, Reason, Refused, Setup, Task,
-    register,
+    Batch, Class, Context, Element, Failed, Handlers, Init, Lock, Notifier, Reason, Refused, Setup,
+    Task, register,
 };
 
 use super::playback::recording::{Loading, Next, Recording, Replays};
@@ -63,7 +61,7 @@ use super::playback::recording::{Loading, Next, Recording, Replays};
 pub struct Replay {
     recording: Recording,
     /// Held by the pulling thread that loads the packets.
-    loading: Mutex<()>,
+    loading: Lock<()>,
     outputs: usize,
     /// Tells pullers whether there are packets.
     notifier: Notifier,
@@ -84,7 +82,7 @@ impl Element for Replay {
         setup.args.complete()?;
         Ok(Self {
             recording,
-            loading: Mutex::new(()),
+            loading: Lock::new(()),
             outputs,
             notifier: Notifier::default(),
             task: setup.task(),
@@ -102,7 +100,7 @@ impl Element for Replay {
             return self.notifier.sleep_unless(|| self.recording.is_active());
         }
         // Another thread that pulls during loading gets nothing.
-        let Ok(loading) = self.loading.try_lock() else { return };
+        let Some(loading) = self.loading.try_lock() else { return };
         let loaded = self.recording.load(cx) == Loading::Done;
         drop(loading);
         if loaded && !self.give(cx, port, max, batch) {
@@ -170,7 +168,7 @@ impl Replay {
                 break true;
             };
             new += usize::from(taken.is_share);
-            // There is room.
+            // The caller checks for room.
             let _ = batch.push(taken.packet);
         };
         drop(reel);

@@ -74,7 +74,7 @@ use millrace_core::{
 use super::playback::expression::Expression;
 use super::playback::pace::{self, Due, Pace};
 use super::playback::recording::{Loading, Next, Recording, Replays};
-use crate::standard::supply::task_handlers;
+use crate::task_handlers::task_handlers;
 
 /// The element; its manual is at the top of the file.
 pub struct ReplayUnqueue {

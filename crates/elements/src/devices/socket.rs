@@ -79,7 +79,7 @@ use millrace_io::socket::{self, Address, Received};
 use super::sockets::arguments::Endpoint;
 use super::sockets::intake::Intake;
 use super::sockets::outlet::{self, Fate, Outlet, Sink};
-use crate::standard::supply::task_handlers;
+use crate::task_handlers::task_handlers;
 
 /// The element; its manual is at the top of the file.
 pub struct Socket {

@@ -3,6 +3,7 @@
 //! # Synopsis
 //! `ToDevice(DEVNAME [, keywords BURST, METHOD, BLOCKING, NO_PAD, DEBUG, QUEUE, MAXQUEUES])`
 //!
+//! # Description
 //! Transmits packets, which must have Ethernet headers, through a device. By default DEVNAME is an
 //! interface of the machine, which requires root or CAP_NET_RAW. The program can replace all
 //! devices with other ones (`millrace run --lab`).

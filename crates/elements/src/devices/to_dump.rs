@@ -58,12 +58,11 @@ use millrace_core::args::{ArgError, ArgText, ElementRef, FileName, Kind, Scope};
 use millrace_core::element::Listening;
 use millrace_core::{
     Arg, Args, Batch, Class, Context, Element, Failed, Handlers, Init, Lock, Packet, Reason,
-    Refused, Router, Setup, Task, Timestamp, register,
+    Refused, Router, Setup, Task, Timestamp, os_error_text, register,
 };
 use millrace_io::pcap::{Error, ErrorKind, LinkType, MAX_CAPTURED, Options, Resolution, Writer};
 
-use crate::standard::supply::task_handlers;
-use crate::summary::reading::lines::reason;
+use crate::task_handlers::task_handlers;
 
 /// The element; its manual is at the top of the file.
 pub struct ToDump {
@@ -127,7 +126,7 @@ impl Element for ToDump {
         let writer = Writer::create(self.file_name.as_path(), options);
         let writer = writer.map_err(|error| match error.kind() {
             ErrorKind::Io { action: "create" | "open", error } => {
-                Refused(format!("{}: {}", self.file_name.0, reason(error)))
+                Refused(format!("{}: {}", self.file_name.0, os_error_text(error)))
             }
             _ => Refused(error.to_string()),
         });

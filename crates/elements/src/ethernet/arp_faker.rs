@@ -41,15 +41,15 @@ use millrace_core::{
 use zerocopy::IntoBytes;
 
 /// The element; its manual is at the top of the file.
-pub struct ARPFaker {
+pub struct ArpFaker {
     frame: EthernetHeader,
     message: ArpHeader,
     timer: Timer,
 }
 
-register!(ARPFaker, "arp_faker.rs");
+register!(ArpFaker, "arp_faker.rs");
 
-impl Element for ARPFaker {
+impl Element for ArpFaker {
     const CLASS: Class = Class::new("ARPFaker", "0/1", "h/h");
     type Local = ();
 

@@ -91,7 +91,7 @@ use super::arp_cache::{Appended, ArpCache};
 use super::arp_table::table_handlers;
 
 /// The element; its manual is at the top of the file.
-pub struct ARPQuerier {
+pub struct ArpQuerier {
     ip: AtomicU32,
     ether: EtherAddress,
     broadcast: AtomicU32,
@@ -135,9 +135,9 @@ impl Cause {
     }
 }
 
-register!(ARPQuerier, "arp_querier.rs");
+register!(ArpQuerier, "arp_querier.rs");
 
-impl Element for ARPQuerier {
+impl Element for ArpQuerier {
     const CLASS: Class = Class::new("ARPQuerier", "2/1-2", "h/h").flow("xy/x");
     type Local = Recent;
 
@@ -241,7 +241,7 @@ impl Element for ARPQuerier {
     }
 }
 
-impl ARPQuerier {
+impl ArpQuerier {
     /// Looks up an IP packet's address and encapsulates the packet; or makes it wait, and sends a
     /// query.
     fn take_ip(&self, cx: &mut Context, recent: &mut Recent, packet: Packet) -> Option<Packet> {
@@ -380,7 +380,7 @@ impl ARPQuerier {
 }
 
 /// Fast path: IP packets whose address is cached.
-impl PerPacket for ARPQuerier {
+impl PerPacket for ArpQuerier {
     const PREPENDS: usize = EthernetHeader::LEN;
 
     #[inline(always)]

@@ -49,7 +49,7 @@ use millrace_core::{
 };
 
 /// The element; its manual is at the top of the file.
-pub struct ARPResponder {
+pub struct ArpResponder {
     table: Published<Table>,
 }
 
@@ -68,9 +68,9 @@ struct Entry {
     ether: EtherAddress,
 }
 
-register!(ARPResponder, "arp_responder.rs");
+register!(ArpResponder, "arp_responder.rs");
 
-impl Element for ARPResponder {
+impl Element for ArpResponder {
     const CLASS: Class = Class::new("ARPResponder", "1/1-2", "a/ah");
     type Local = ();
 

@@ -55,13 +55,13 @@ use millrace_core::{
 use super::arp_cache::ArpCache;
 
 /// The element; its manual is at the top of the file.
-pub struct ARPTable {
+pub struct ArpTable {
     cache: Arc<ArpCache>,
 }
 
-register!(ARPTable, "arp_table.rs");
+register!(ArpTable, "arp_table.rs");
 
-impl Element for ARPTable {
+impl Element for ArpTable {
     const CLASS: Class = Class::new("ARPTable", "0/0", "a/a").information();
     type Local = ();
 

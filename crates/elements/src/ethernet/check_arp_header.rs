@@ -41,7 +41,7 @@ use millrace_core::{
 };
 
 /// The element; its manual is at the top of the file.
-pub struct CheckARPHeader {
+pub struct CheckArpHeader {
     offset: usize,
     verbose: bool,
     details: bool,
@@ -78,9 +78,9 @@ impl Fault {
     }
 }
 
-register!(CheckARPHeader, "check_arp_header.rs");
+register!(CheckArpHeader, "check_arp_header.rs");
 
-impl Element for CheckARPHeader {
+impl Element for CheckArpHeader {
     const CLASS: Class = Class::new("CheckARPHeader", "1/1-2", "a/ah");
     type Local = ();
 
@@ -105,7 +105,7 @@ impl Element for CheckARPHeader {
     }
 }
 
-impl PerPacket for CheckARPHeader {
+impl PerPacket for CheckArpHeader {
     fn treat(&self, (): &mut (), packet: &mut View, _: &mut Moment) -> Way {
         match check(packet.data().get(self.offset..).unwrap_or_default()) {
             Ok(len) => {
@@ -128,7 +128,7 @@ impl PerPacket for CheckARPHeader {
     }
 }
 
-impl CheckARPHeader {
+impl CheckArpHeader {
     fn faults(&self, fault: Fault) -> &AtomicU64 {
         &self.faults[fault as usize]
     }

@@ -46,14 +46,14 @@ use super::header::handlers::{self, WithHeader};
 use super::header::vlan_tag::{self, Tagging, VlanTag};
 
 /// The element; its manual is at the top of the file.
-pub struct EtherVLANEncap {
+pub struct EtherVlanEncap {
     header: Published<EthernetHeader>,
     tag: Published<VlanTag>,
 }
 
-register!(EtherVLANEncap, "ether_vlan_encap.rs");
+register!(EtherVlanEncap, "ether_vlan_encap.rs");
 
-impl Element for EtherVLANEncap {
+impl Element for EtherVlanEncap {
     const CLASS: Class = Class::new("EtherVLANEncap", "1/1", "a/a").aliases(&["EtherVlanEncap"]);
     type Local = ();
 
@@ -71,13 +71,13 @@ impl Element for EtherVLANEncap {
     }
 }
 
-impl WithHeader for EtherVLANEncap {
+impl WithHeader for EtherVlanEncap {
     fn header(&self) -> &Published<EthernetHeader> {
         &self.header
     }
 }
 
-impl Tagging for EtherVLANEncap {
+impl Tagging for EtherVlanEncap {
     fn tag(&self) -> &Published<VlanTag> {
         &self.tag
     }
@@ -88,7 +88,7 @@ impl Tagging for EtherVLANEncap {
     }
 }
 
-impl PerPacket for EtherVLANEncap {
+impl PerPacket for EtherVlanEncap {
     #[inline(always)]
     fn treat(&self, (): &mut (), packet: &mut View, at: &mut Moment) -> Way {
         let header = self.header.get(at);

@@ -35,14 +35,14 @@ use millrace_core::{Class, Element, Failed, Moment, PerPacket, Setup, View, Way,
 use zerocopy::IntoBytes;
 
 /// The element; its manual is at the top of the file.
-pub struct IPMulticastEtherEncap {
+pub struct IpMulticastEtherEncap {
     ether_type: u16,
     src: EtherAddress,
 }
 
-register!(IPMulticastEtherEncap, "ip_multicast_ether_encap.rs");
+register!(IpMulticastEtherEncap, "ip_multicast_ether_encap.rs");
 
-impl Element for IPMulticastEtherEncap {
+impl Element for IpMulticastEtherEncap {
     const CLASS: Class = Class::new("IPMulticastEtherEncap", "1/1", "a/a");
     type Local = ();
 
@@ -54,7 +54,7 @@ impl Element for IPMulticastEtherEncap {
     }
 }
 
-impl PerPacket for IPMulticastEtherEncap {
+impl PerPacket for IpMulticastEtherEncap {
     const PREPENDS: usize = EthernetHeader::LEN;
 
     #[inline(always)]

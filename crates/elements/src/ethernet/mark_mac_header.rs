@@ -34,14 +34,14 @@ use millrace_core::{
 };
 
 /// The element; its manual is at the top of the file.
-pub struct MarkMACHeader {
+pub struct MarkMacHeader {
     offset: u16,
     header_length: u16,
 }
 
-register!(MarkMACHeader, "mark_mac_header.rs");
+register!(MarkMacHeader, "mark_mac_header.rs");
 
-impl Element for MarkMACHeader {
+impl Element for MarkMacHeader {
     const CLASS: Class = Class::new("MarkMACHeader", "1/1", "a/a");
     type Local = ();
 
@@ -53,7 +53,7 @@ impl Element for MarkMACHeader {
     }
 }
 
-impl PerPacket for MarkMACHeader {
+impl PerPacket for MarkMacHeader {
     #[inline(always)]
     fn treat(&self, (): &mut (), packet: &mut View, _: &mut Moment) -> Way {
         let end = usize::from(self.offset) + usize::from(self.header_length);

@@ -37,13 +37,13 @@ use millrace_core::{
 use super::header::vlan_tag::{self, Tagging, VlanTag};
 
 /// The element; its manual is at the top of the file.
-pub struct SetVLANAnno {
+pub struct SetVlanAnno {
     tag: Published<VlanTag>,
 }
 
-register!(SetVLANAnno, "set_vlan_anno.rs");
+register!(SetVlanAnno, "set_vlan_anno.rs");
 
-impl Element for SetVLANAnno {
+impl Element for SetVlanAnno {
     const CLASS: Class = Class::new("SetVLANAnno", "1/1", "a/a").aliases(&["SetVlanAnno"]);
     type Local = ();
 
@@ -58,13 +58,13 @@ impl Element for SetVLANAnno {
     }
 }
 
-impl Tagging for SetVLANAnno {
+impl Tagging for SetVlanAnno {
     fn tag(&self) -> &Published<VlanTag> {
         &self.tag
     }
 }
 
-impl PerPacket for SetVLANAnno {
+impl PerPacket for SetVlanAnno {
     #[inline(always)]
     fn treat(&self, (): &mut (), packet: &mut View, at: &mut Moment) -> Way {
         packet.set_vlan_tci(self.tag.get(at).tci());

@@ -42,13 +42,13 @@ use millrace_core::{
 use super::header::{TAG, tag_of};
 
 /// The element; its manual is at the top of the file.
-pub struct StripEtherVLANHeader {
+pub struct StripEtherVlanHeader {
     native: Option<u16>,
 }
 
-register!(StripEtherVLANHeader, "strip_ether_vlan_header.rs");
+register!(StripEtherVlanHeader, "strip_ether_vlan_header.rs");
 
-impl Element for StripEtherVLANHeader {
+impl Element for StripEtherVlanHeader {
     const CLASS: Class =
         Class::new("StripEtherVLANHeader", "1/1-2", "a/ah").aliases(&["StripEtherVlanHeader"]);
     type Local = ();
@@ -61,7 +61,7 @@ impl Element for StripEtherVLANHeader {
     }
 }
 
-impl PerPacket for StripEtherVLANHeader {
+impl PerPacket for StripEtherVlanHeader {
     #[inline(always)]
     fn treat(&self, (): &mut (), packet: &mut View, _: &mut Moment) -> Way {
         const TAGGED: usize = EthernetHeader::LEN + TAG;

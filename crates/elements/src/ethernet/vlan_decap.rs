@@ -36,14 +36,14 @@ use millrace_core::{
 use super::header::{ADDRESSES, TAG, tag_of};
 
 /// The element; its manual is at the top of the file.
-pub struct VLANDecap {
+pub struct VlanDecap {
     annotate: bool,
     ether_type: u16,
 }
 
-register!(VLANDecap, "vlan_decap.rs");
+register!(VlanDecap, "vlan_decap.rs");
 
-impl Element for VLANDecap {
+impl Element for VlanDecap {
     const CLASS: Class = Class::new("VLANDecap", "1/1", "a/a");
     type Local = ();
 
@@ -55,7 +55,7 @@ impl Element for VLANDecap {
     }
 }
 
-impl PerPacket for VLANDecap {
+impl PerPacket for VlanDecap {
     #[inline(always)]
     fn treat(&self, (): &mut (), packet: &mut View, _: &mut Moment) -> Way {
         let tci = match tag_of(packet.data(), self.ether_type) {

@@ -46,14 +46,14 @@ use super::header::vlan_tag::{self, Tagging, VlanTag};
 use super::header::{ADDRESSES, TAG};
 
 /// The element; its manual is at the top of the file.
-pub struct VLANEncap {
+pub struct VlanEncap {
     tag: Published<VlanTag>,
     ether_type: AtomicU16,
 }
 
-register!(VLANEncap, "vlan_encap.rs");
+register!(VlanEncap, "vlan_encap.rs");
 
-impl Element for VLANEncap {
+impl Element for VlanEncap {
     const CLASS: Class = Class::new("VLANEncap", "1/1", "a/a");
     type Local = ();
 
@@ -75,13 +75,13 @@ impl Element for VLANEncap {
     }
 }
 
-impl Tagging for VLANEncap {
+impl Tagging for VlanEncap {
     fn tag(&self) -> &Published<VlanTag> {
         &self.tag
     }
 }
 
-impl PerPacket for VLANEncap {
+impl PerPacket for VlanEncap {
     #[inline(always)]
     fn treat(&self, (): &mut (), packet: &mut View, at: &mut Moment) -> Way {
         let Some(tci) = self.tag.get(at).of(packet) else {

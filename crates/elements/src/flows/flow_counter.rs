@@ -35,11 +35,11 @@
 
 use std::collections::BTreeMap;
 use std::fmt::Write;
+use std::sync::MutexGuard;
 use std::sync::atomic::{AtomicU64, Ordering::Relaxed};
-use std::sync::{Mutex, MutexGuard, PoisonError};
 
 use millrace_core::{
-    Class, Element, Failed, Handlers, Init, Moment, PerPacket, Setup, View, Way, register,
+    Class, Element, Failed, Handlers, Init, Lock, Moment, PerPacket, Setup, View, Way, register,
 };
 
 use super::key::Key;
@@ -51,7 +51,7 @@ pub struct FlowCounter {
     flows: Flows<Key, Changing<u64>>,
     begun: AtomicU64,
     /// The number of ended flows, by their number of packets.
-    lengths: Mutex<BTreeMap<u64, u64>>,
+    lengths: Lock<BTreeMap<u64, u64>>,
 }
 
 register!(FlowCounter, "flow_counter.rs");
@@ -63,7 +63,7 @@ impl Element for FlowCounter {
     fn configure(setup: &mut Setup<'_>) -> Result<Self, Failed> {
         setup.args.complete()?;
         let flows = Flows::new(usize::MAX, 15_000, 1000);
-        Ok(Self { flows, begun: 0.into(), lengths: Mutex::default() })
+        Ok(Self { flows, begun: 0.into(), lengths: Lock::default() })
     }
 
     fn take_state(&self, old: &Self, _init: &Init<'_>) {
@@ -124,6 +124,6 @@ impl FlowCounter {
     }
 
     fn lengths(&self) -> MutexGuard<'_, BTreeMap<u64, u64>> {
-        self.lengths.lock().unwrap_or_else(PoisonError::into_inner)
+        self.lengths.lock()
     }
 }

@@ -1,6 +1,7 @@
 //! Flows: elements that number them, and elements that act per flow.
 
 mod balance;
+pub(crate) mod checksum;
 pub mod flow_counter;
 pub mod flow_ip_load_balancer;
 pub mod flow_ip_load_balancer_reverse;

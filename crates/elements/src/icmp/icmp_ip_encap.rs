@@ -46,7 +46,6 @@ use millrace_core::{
 };
 use zerocopy::IntoBytes;
 
-use super::header_len;
 use super::type_and_code::{is_numbered, read_code, read_type};
 use crate::ip::header::outer::{Choice, Destination, OuterHeader, source_handler};
 
@@ -110,7 +109,7 @@ impl IcmpEncap {
 
     pub(super) fn process(&self, cx: &mut Context, batch: &mut Batch) {
         let outer = self.outer.load();
-        let icmp_len = header_len(self.icmp_type);
+        let icmp_len = IcmpHeader::len_of(self.icmp_type);
         batch.map_filter(|mut packet| {
             let id = self.take_number();
             let len = packet.len() + icmp_len;

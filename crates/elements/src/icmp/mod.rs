@@ -7,5 +7,3 @@ pub mod icmp_ping_encap;
 pub mod icmp_ping_responder;
 pub mod icmp_ping_source;
 mod type_and_code;
-
-pub(crate) use type_and_code::header_len;

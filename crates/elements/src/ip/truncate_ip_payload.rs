@@ -37,8 +37,6 @@
 use millrace_core::headers::{Header, IcmpHeader, Ipv4Header, TcpHeader, UdpHeader, protocol};
 use millrace_core::{Class, Element, Failed, Moment, PerPacket, Setup, View, Way, register};
 
-use crate::icmp::header_len;
-
 /// The element; its manual is at the top of the file.
 pub struct TruncateIpPayload {
     len: u16,
@@ -91,7 +89,7 @@ fn headers_len(packet: &View, transport: bool) -> usize {
         },
         (true, protocol::UDP) => UdpHeader::LEN,
         (true, protocol::ICMP) => {
-            IcmpHeader::view(bytes).map_or(0, |(icmp, _)| header_len(icmp.kind))
+            IcmpHeader::view(bytes).map_or(0, |(icmp, _)| IcmpHeader::len_of(icmp.kind))
         }
         _ => 0,
     };

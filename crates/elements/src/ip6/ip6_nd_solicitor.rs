@@ -45,13 +45,13 @@
 //! IP6NDAdvertiser, GetIP6Address, LookupIP6Route, ARPQuerier
 
 use std::net::Ipv6Addr;
-use std::sync::{Mutex, MutexGuard, PoisonError};
+use std::sync::MutexGuard;
 
 use millrace_core::headers::{EthernetHeader, ether_type, icmpv6_type};
 use millrace_core::net::EtherAddress;
 use millrace_core::{
-    Batch, Class, Context, Element, Failed, Handlers, Init, Packet, Reason, Refused, Setup, Timer,
-    Timestamp, register,
+    Batch, Class, Context, Element, Failed, Handlers, Init, Lock, Packet, Reason, Refused, Setup,
+    Timer, Timestamp, register,
 };
 use zerocopy::IntoBytes;
 
@@ -62,7 +62,7 @@ pub struct Ip6NdSolicitor {
     ip: Ipv6Addr,
     ether: EtherAddress,
     timer: Timer,
-    state: Mutex<State>,
+    state: Lock<State>,
 }
 
 #[derive(Default)]
@@ -111,7 +111,7 @@ impl Element for Ip6NdSolicitor {
         let ip = setup.args.mandatory("IP");
         let ether = setup.args.mandatory("ETH");
         setup.args.complete()?;
-        Ok(Self { ip, ether, timer, state: Mutex::default() })
+        Ok(Self { ip, ether, timer, state: Lock::default() })
     }
 
     fn initialize(&self, init: &mut Init<'_>) -> Result<(), Refused> {
@@ -263,7 +263,7 @@ impl Ip6NdSolicitor {
     }
 
     fn state(&self) -> MutexGuard<'_, State> {
-        self.state.lock().unwrap_or_else(PoisonError::into_inner)
+        self.state.lock()
     }
 }
 

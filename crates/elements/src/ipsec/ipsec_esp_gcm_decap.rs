@@ -42,13 +42,13 @@
 //! # See also
 //! IPsecESPGCMEncap, StripIPHeader, IPsecESPUnencap
 
+use std::sync::MutexGuard;
 use std::sync::atomic::{AtomicU64, Ordering::Relaxed};
-use std::sync::{Mutex, MutexGuard, PoisonError};
 
 use millrace_core::args::Kind;
 use millrace_core::{
-    Class, Element, Failed, Handlers, Init, Moment, Packet, PerPacket, Reason, Setup, View, Way,
-    register,
+    Class, Element, Failed, Handlers, Init, Lock, Moment, Packet, PerPacket, Reason, Setup, View,
+    Way, register,
 };
 
 use super::esp;
@@ -59,7 +59,7 @@ use super::esp::replay::ReplayWindow;
 pub struct IpsecEspGcmDecap {
     spi: u32,
     gcm: Gcm,
-    window: Mutex<ReplayWindow>,
+    window: Lock<ReplayWindow>,
     drops: AtomicU64,
 }
 
@@ -78,7 +78,7 @@ impl Element for IpsecEspGcmDecap {
         Ok(Self {
             spi: spi.unwrap_or_default(),
             gcm: gcm.ok_or(Failed)?,
-            window: Mutex::new(ReplayWindow::new(window, 0)),
+            window: Lock::new(ReplayWindow::new(window, 0)),
             drops: AtomicU64::new(0),
         })
     }
@@ -135,6 +135,6 @@ impl IpsecEspGcmDecap {
     }
 
     fn window(&self) -> MutexGuard<'_, ReplayWindow> {
-        self.window.lock().unwrap_or_else(PoisonError::into_inner)
+        self.window.lock()
     }
 }

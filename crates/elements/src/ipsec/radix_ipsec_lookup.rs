@@ -53,16 +53,16 @@
 mod routes;
 
 use std::net::Ipv4Addr;
+use std::sync::Arc;
 use std::sync::atomic::{AtomicU32, Ordering::Relaxed};
-use std::sync::{Arc, Mutex, PoisonError};
 
 use arc_swap::ArcSwap;
 use millrace_core::args::Ipv4Network;
 use millrace_core::args::{ArgText, Scope};
 use millrace_core::headers::{Header, Ipv4Header, protocol};
 use millrace_core::{
-    Arg, Batch, Class, Context, Element, Failed, HandlerError, Handlers, Offers, Packet, Reason,
-    Setup, register,
+    Arg, Batch, Class, Context, Element, Failed, HandlerError, Handlers, Lock, Offers, Packet,
+    Reason, Setup, register,
 };
 
 use crate::ip::lookup::{Hop, RouteLookup};
@@ -72,7 +72,7 @@ use routes::{Change, Route, Routes};
 pub struct RadixIpsecLookup {
     routes: ArcSwap<Routes>,
     /// Held while the routes change.
-    changing: Mutex<()>,
+    changing: Lock<()>,
     outputs: usize,
     complaints: AtomicU32,
 }
@@ -109,7 +109,7 @@ impl Element for RadixIpsecLookup {
         args.complete()?;
         Ok(Self {
             routes: ArcSwap::from_pointee(routes),
-            changing: Mutex::new(()),
+            changing: Lock::new(()),
             outputs,
             complaints: AtomicU32::new(0),
         })
@@ -236,7 +236,7 @@ impl RadixIpsecLookup {
 
     /// Applies all changes or none.
     fn apply(&self, changes: Vec<Change>) -> Result<(), HandlerError> {
-        let _turn = self.changing.lock().unwrap_or_else(PoisonError::into_inner);
+        let _turn = self.changing.lock();
         let mut routes = Routes::clone(&self.routes.load());
         for change in changes {
             routes.apply(change)?;

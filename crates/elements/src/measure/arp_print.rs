@@ -44,12 +44,12 @@ use millrace_core::{
 use super::printing::printer::Printer;
 
 /// The element; its manual is at the top of the file.
-pub struct ARPPrint {
+pub struct ArpPrint {
     printer: Printer,
     ether: bool,
 }
 
-register!(ARPPrint, "arp_print.rs");
+register!(ArpPrint, "arp_print.rs");
 
 /// Bytes of the fixed part of a message, which holds the lengths of its addresses.
 const FIXED: usize = 8;
@@ -57,7 +57,7 @@ const FIXED: usize = 8;
 const TRAILER: u16 = 0x1000;
 const ETHERNET: u16 = 1;
 
-impl Element for ARPPrint {
+impl Element for ArpPrint {
     const CLASS: Class = Class::new("ARPPrint", "1/1", "a/a").shows_packets();
     type Local = ();
 
@@ -92,7 +92,7 @@ impl Element for ARPPrint {
     }
 }
 
-impl ARPPrint {
+impl ArpPrint {
     fn line(&self, packet: &Packet) -> Option<String> {
         let message = packet.network_data()?;
         let mut line = self.printer.begin(packet);

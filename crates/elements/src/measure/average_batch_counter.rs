@@ -33,11 +33,11 @@
 //! # See also
 //! AverageCounter, Counter, MinBatch, AggregateLength
 
-use std::sync::{Mutex, MutexGuard, PoisonError};
+use std::sync::MutexGuard;
 
 use millrace_core::args::Kind;
 use millrace_core::{
-    Batch, Class, Context, Count, Element, Failed, Handlers, Init, PerThread, Refused, Setup,
+    Batch, Class, Context, Count, Element, Failed, Handlers, Init, Lock, PerThread, Refused, Setup,
     Timer, Timestamp, register,
 };
 
@@ -47,7 +47,7 @@ pub struct AverageBatchCounter {
     measures: bool,
     /// Batches, packets and bytes since the start.
     counts: [PerThread<Count>; 3],
-    noted: Mutex<Noted>,
+    noted: Lock<Noted>,
     timer: Timer,
 }
 
@@ -74,7 +74,7 @@ impl Element for AverageBatchCounter {
             interval: Timestamp::from_millis(interval.unwrap_or(1000).into()),
             measures,
             counts: Default::default(),
-            noted: Mutex::default(),
+            noted: Lock::default(),
             timer: setup.timer(),
         })
     }
@@ -129,6 +129,6 @@ impl Element for AverageBatchCounter {
 
 impl AverageBatchCounter {
     fn noted(&self) -> MutexGuard<'_, Noted> {
-        self.noted.lock().unwrap_or_else(PoisonError::into_inner)
+        self.noted.lock()
     }
 }

@@ -49,7 +49,7 @@ use super::printing::printer::Printer;
 use ip_line::{IpLine, payload};
 
 /// The element; its manual is at the top of the file.
-pub struct IPPrint {
+pub struct IpPrint {
     printer: Printer,
     line: IpLine,
     contents: Contents,
@@ -59,9 +59,9 @@ pub struct IPPrint {
     max_length: Option<usize>,
 }
 
-register!(IPPrint, "ip_print.rs");
+register!(IpPrint, "ip_print.rs");
 
-impl Element for IPPrint {
+impl Element for IpPrint {
     const CLASS: Class = Class::new("IPPrint", "1/1", "a/a").shows_packets();
     type Local = ();
 
@@ -117,7 +117,7 @@ impl Element for IPPrint {
     }
 }
 
-impl IPPrint {
+impl IpPrint {
     fn text(&self, packet: &Packet) -> String {
         let mut text = self.printer.begin(packet);
         let whole = self.line.write(&mut text, packet);

@@ -47,15 +47,15 @@
 mod rate_tree;
 
 use std::net::Ipv4Addr;
+use std::sync::MutexGuard;
 use std::sync::atomic::{AtomicU32, Ordering::Relaxed};
-use std::sync::{Mutex, MutexGuard, PoisonError};
 
 use millrace_core::args::{ArgText, UFixed, Word};
 use millrace_core::element::Call;
 use millrace_core::headers::{Header, Ipv4Header};
 use millrace_core::{
-    Batch, Class, Context, Element, Failed, HandlerError, Handlers, Init, Packet, Refused, Setup,
-    Timestamp, register,
+    Batch, Class, Context, Element, Failed, HandlerError, Handlers, Init, Lock, Packet, Refused,
+    Setup, Timestamp, register,
 };
 
 use rate_tree::{EPOCHS, RateTree};
@@ -67,7 +67,7 @@ pub struct IpRateMonitor {
     /// With 16 bits of fraction.
     ratio: u32,
     reset: AtomicU32,
-    tree: Mutex<RateTree>,
+    tree: Lock<RateTree>,
 }
 
 /// The minimum memory limit, in kilobytes.
@@ -100,7 +100,7 @@ impl Element for IpRateMonitor {
         }
         let threshold = (i64::from(threshold) * i64::from(ratio)) >> 16;
         let tree = RateTree::new(i32::try_from(threshold).unwrap_or(i32::MAX), limit(memory));
-        Ok(Self { bytes, annotates, ratio, reset: 0.into(), tree: Mutex::new(tree) })
+        Ok(Self { bytes, annotates, ratio, reset: 0.into(), tree: Lock::new(tree) })
     }
 
     fn initialize(&self, init: &mut Init<'_>) -> Result<(), Refused> {
@@ -198,7 +198,7 @@ impl IpRateMonitor {
     }
 
     fn tree(&self) -> MutexGuard<'_, RateTree> {
-        self.tree.lock().unwrap_or_else(PoisonError::into_inner)
+        self.tree.lock()
     }
 }
 

@@ -53,8 +53,9 @@ use millrace_core::{
 };
 
 use super::mappings::family::Family;
-use super::mappings::transport::{self, field, update};
+use super::mappings::transport;
 use super::rewriter::Rewriter;
+use crate::flows::checksum::{field, update};
 use crate::flows::key::FlowId;
 
 /// The element; its manual is at the top of the file.

@@ -60,10 +60,11 @@ use millrace_core::{Class, Element, Failed, Handlers, Packet, Reason, Setup, reg
 use super::mappings::family::{Family, next_identifier};
 use super::mappings::flow_set::FlowSet;
 use super::mappings::flow_table::View;
-use super::mappings::transport::{field, update, write_addresses};
+use super::mappings::transport::write_addresses;
 use super::mappings::{addresses, transport};
 use super::rewriter::{self, handlers};
 use super::rewriter::{Dialect, Lanes, Own, Rewriter, Seen, annotations};
+use crate::flows::checksum::{field, update};
 use crate::flows::key::FlowId;
 
 /// The element; its manual is at the top of the file.

@@ -59,8 +59,9 @@ use millrace_core::{
 };
 
 use super::icmp_ping_rewriter::not_negative_zero;
-use super::mappings::transport::{self, field, update};
+use super::mappings::transport;
 use crate::capability::{FlowId, FlowTable};
+use crate::flows::checksum::{field, update};
 
 /// The element; its manual is at the top of the file.
 pub struct IcmpRewriter {

@@ -110,11 +110,11 @@ use millrace_core::headers::protocol;
 use millrace_core::{Class, Element, Failed, Handlers, Packet, Reason, Setup, register};
 
 use super::mappings::family::Family;
-use super::mappings::flow_set::{FlowSet, Policy, Timeouts};
+use super::mappings::flow_set::{FlowSet, Policy, Timeouts, time};
 use super::mappings::flow_table::View;
 use super::mappings::transport;
 use super::rewriter::{self, handlers};
-use super::rewriter::{Dialect, Lanes, Own, Rewriter, Seen, annotations, time};
+use super::rewriter::{Dialect, Lanes, Own, Rewriter, Seen, annotations};
 use super::tcp_rewriter::tcp_policy;
 
 /// The element; its manual is at the top of the file.

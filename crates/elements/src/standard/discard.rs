@@ -44,7 +44,7 @@ use millrace_core::{
 };
 
 use super::click_word;
-use super::supply::task_handlers;
+use crate::task_handlers::task_handlers;
 
 /// The element; its manual is at the top of the file.
 pub struct Discard {

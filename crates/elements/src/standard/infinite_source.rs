@@ -48,7 +48,8 @@ use millrace_core::{
     Setup, Task, register,
 };
 
-use super::supply::{Given, Supply, task_handlers};
+use super::supply::{Given, Supply};
+use crate::task_handlers::task_handlers;
 
 /// The element; its manual is at the top of the file.
 pub struct InfiniteSource {

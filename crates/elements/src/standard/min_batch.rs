@@ -29,10 +29,10 @@
 //! Queue, Pipeliner, AverageBatchCounter
 
 use std::collections::VecDeque;
-use std::sync::{Mutex, MutexGuard, PoisonError};
+use std::sync::MutexGuard;
 
 use millrace_core::{
-    Batch, Class, Context, Element, Failed, Packet, Setup, Timer, Timestamp, register,
+    Batch, Class, Context, Element, Failed, Lock, Packet, Setup, Timer, Timestamp, register,
 };
 
 /// The element; its manual is at the top of the file.
@@ -40,7 +40,7 @@ pub struct MinBatch {
     burst: usize,
     /// How long to wait for more packets.
     wait: Option<Timestamp>,
-    kept: Mutex<VecDeque<Packet>>,
+    kept: Lock<VecDeque<Packet>>,
     timer: Timer,
 }
 
@@ -55,7 +55,7 @@ impl Element for MinBatch {
         let timer: i32 = setup.args.positional("TIMER", -1);
         setup.args.complete()?;
         let wait = (timer >= 0).then(|| Timestamp::from_micros(timer.into()));
-        Ok(Self { burst: burst as usize, wait, kept: Mutex::default(), timer: setup.timer() })
+        Ok(Self { burst: burst as usize, wait, kept: Lock::default(), timer: setup.timer() })
     }
 
     fn push(&self, cx: &mut Context, (): &mut (), _port: usize, batch: &mut Batch) {
@@ -88,7 +88,7 @@ impl Element for MinBatch {
 
 impl MinBatch {
     fn kept(&self) -> MutexGuard<'_, VecDeque<Packet>> {
-        self.kept.lock().unwrap_or_else(PoisonError::into_inner)
+        self.kept.lock()
     }
 }
 

@@ -3,6 +3,9 @@
 use millrace_core::element::Call;
 use millrace_core::{Arg, HandlerError};
 
+/// The maximum length of a packet that these elements produce, in bytes.
+const LONGEST: usize = 65_535;
+
 /// Parses the value written to a handler. As in Click, the error for an invalid value is `syntax error`.
 fn click_word<T: Arg>(call: &Call<'_>) -> Result<T, HandlerError> {
     call.parse().map_err(|_| "syntax error".into())

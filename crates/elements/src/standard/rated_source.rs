@@ -51,8 +51,9 @@ use millrace_core::{
     register,
 };
 
-use super::supply::{Given, Supply, task_handlers};
+use super::supply::{Given, Supply};
 use crate::queueing::shapers::rate::token_bucket::TokenBucket;
+use crate::task_handlers::task_handlers;
 
 /// The element; its manual is at the top of the file.
 pub struct RatedSource {

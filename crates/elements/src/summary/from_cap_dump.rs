@@ -52,12 +52,12 @@
 
 use millrace_core::args::{FileName, Kind, Scope};
 use millrace_core::headers::{tcp_flags, tcp_option};
-use millrace_core::{Class, Failed, Packet, Setup, Timestamp, register};
+use millrace_core::{Class, Failed, Packet, Setup, Timestamp, os_error_text, register};
 
 use super::fields::options::Cursor;
 use super::fields::text::is_space;
 use super::reading::feed::{Feed, LineFormat, Wishes};
-use super::reading::lines::{LineFile, reason};
+use super::reading::lines::LineFile;
 use super::reading::reader::{Found, Remark};
 use super::reading::told::Told;
 
@@ -120,7 +120,7 @@ impl LineFormat for CapText {
                     return Found::End;
                 }
                 Err(error) => {
-                    remarks.push(Remark::at(&self.file, true, reason(&error)));
+                    remarks.push(Remark::at(&self.file, true, os_error_text(&error)));
                     self.file.close();
                     return Found::End;
                 }

@@ -54,11 +54,11 @@ use std::net::Ipv4Addr;
 
 use millrace_core::args::{self, FileName, Kind, Scope};
 use millrace_core::headers::{Header, Ipv4Header, TcpHeader, UdpHeader, protocol};
-use millrace_core::{Class, Failed, Packet, Setup, Timestamp, register};
+use millrace_core::{Class, Failed, Packet, Setup, Timestamp, os_error_text, register};
 
 use super::fields::text::number;
 use super::reading::feed::{Feed, LineFormat, Wishes};
-use super::reading::lines::{LineFile, reason};
+use super::reading::lines::LineFile;
 use super::reading::reader::{Found, Remark};
 
 /// The element; its manual is at the top of the file.
@@ -119,7 +119,7 @@ impl LineFormat for NetFlowText {
 
     fn begin(&mut self, remarks: &mut Vec<Remark>) {
         if let Err(error) = self.file.peek_line(&mut self.line) {
-            remarks.push(Remark::at(&self.file, true, reason(&error)));
+            remarks.push(Remark::at(&self.file, true, os_error_text(&error)));
         }
     }
 
@@ -133,7 +133,7 @@ impl LineFormat for NetFlowText {
                     return Found::End;
                 }
                 Err(error) => {
-                    remarks.push(Remark::at(&self.file, true, reason(&error)));
+                    remarks.push(Remark::at(&self.file, true, os_error_text(&error)));
                     self.file.close();
                     return Found::End;
                 }

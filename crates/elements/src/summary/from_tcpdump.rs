@@ -58,13 +58,13 @@ use std::net::Ipv4Addr;
 use millrace_core::args::{self, FileName, Kind, Scope};
 use millrace_core::headers::{Header, Ipv4Header, TcpHeader, UdpHeader, protocol, tcp_flags};
 use millrace_core::names::NumberKind;
-use millrace_core::{Class, Failed, Setup, register};
+use millrace_core::{Class, Failed, Setup, os_error_text, register};
 
 use super::fields::options::Cursor;
 use super::fields::tcp::flag_bit;
 use super::fields::text::{is_space, number};
 use super::reading::feed::{Feed, LineFormat, Wishes};
-use super::reading::lines::{LineFile, reason};
+use super::reading::lines::LineFile;
 use super::reading::reader::{Found, Remark};
 use super::reading::told::{IP_LEN, Told};
 use crate::flows::key::FlowId;
@@ -127,7 +127,7 @@ impl LineFormat for TcpdumpText {
         let mut line = Vec::new();
         let result = self.file.peek_line(&mut line);
         if let Err(error) = result {
-            remarks.push(Remark::at(&self.file, true, reason(&error)));
+            remarks.push(Remark::at(&self.file, true, os_error_text(&error)));
         } else if !line.first().is_some_and(u8::is_ascii_digit) {
             let message = "first line suspicious; is this a tcpdump output file?".to_owned();
             let landmark = self.file.name().to_owned();
@@ -146,7 +146,7 @@ impl LineFormat for TcpdumpText {
                     return Found::End;
                 }
                 Err(error) => {
-                    remarks.push(Remark::at(&self.file, true, reason(&error)));
+                    remarks.push(Remark::at(&self.file, true, os_error_text(&error)));
                     self.file.close();
                     return Found::End;
                 }

@@ -5,9 +5,9 @@ use millrace_core::args::Scope;
 use millrace_lang::config::quote;
 use proptest::prelude::*;
 
-use super::fields::field::{Field, fields};
 use super::fields::record::Recorder;
 use super::fields::seen::Wishes;
+use super::fields::table;
 use super::reading::lines::LineFile;
 use super::reading::reader::{Found, SummaryReader};
 
@@ -27,7 +27,7 @@ fn packet(names: &str, line: &str) -> Packet {
 
 /// The record of a packet.
 fn record(names: &str, packet: &mut Packet, binary: bool) -> Vec<u8> {
-    let fields = names.split(' ').map(|name| Field::find(name).unwrap()).collect();
+    let fields = names.split(' ').map(|name| table::find(name).unwrap()).collect();
     let mut out = Vec::new();
     Recorder::new(fields, WISHES, binary).write(packet, &mut out);
     out
@@ -86,7 +86,7 @@ proptest! {
         text in "[ -~]{0,40}",
         more in prop::collection::vec(any::<u8>(), 0..80),
     ) {
-        let Some(field) = fields().nth(name) else { return Ok(()) };
+        let Some(field) = table::fields().nth(name) else { return Ok(()) };
         let mut line = format!("!data {} ip_len payload_len\n{text} 70 9\n", field.name).into_bytes();
         line.extend_from_slice(&more);
         let mut reader = SummaryReader::new(LineFile::of_text("x", line), 17, true);
@@ -105,7 +105,7 @@ proptest! {
 
     #[test]
     fn no_packet_causes_a_panic(bytes in prop::collection::vec(any::<u8>(), 0..100), at in 0..20isize) {
-        for field in fields() {
+        for field in table::fields() {
             let mut packet = Packet::from_bytes(&bytes).unwrap();
             if let Some(first) = packet.data_mut().get_mut(at as usize) {
                 *first = 0x45 + *first % 3;

@@ -63,13 +63,13 @@ mod flow_file_name;
 use std::cmp::Reverse;
 use std::collections::{HashMap, VecDeque};
 use std::process::{Child, Command};
-use std::sync::{Arc, Mutex, MutexGuard, OnceLock, PoisonError};
+use std::sync::{Arc, MutexGuard, OnceLock};
 
 use millrace_core::args::{ElementRef, FileName};
 use millrace_core::element::Listening;
 use millrace_core::{
-    Batch, Class, Context, Element, Failed, Handlers, Init, Packet, Refused, Router, Setup, Task,
-    Timer, Timestamp, register,
+    Batch, Class, Context, Element, Failed, Handlers, Init, Lock, Packet, Refused, Router, Setup,
+    Task, Timer, Timestamp, register,
 };
 
 use crate::capability::{AggregateNotifier, Ended};
@@ -82,7 +82,7 @@ pub struct ToIpFlowDumps {
     notifier: Option<ElementRef>,
     style: Style,
     min_count: u32,
-    state: Mutex<State>,
+    state: Lock<State>,
     ended: OnceLock<Arc<Ended>>,
     /// Pulls packets, if the input is pull.
     task: Task,
@@ -150,7 +150,7 @@ impl Element for ToIpFlowDumps {
             notifier,
             style: Style { absolute_time, absolute_seq, binary, options, window, ip_id },
             min_count,
-            state: Mutex::new(State {
+            state: Lock::new(State {
                 flows: HashMap::default(),
                 with_aggregate: 0,
                 without_aggregate: 0,
@@ -247,7 +247,7 @@ impl Element for ToIpFlowDumps {
 
 impl ToIpFlowDumps {
     fn state(&self) -> MutexGuard<'_, State> {
-        self.state.lock().unwrap_or_else(PoisonError::into_inner)
+        self.state.lock()
     }
 
     fn say(&self, router: &Router, message: &str) {

@@ -102,20 +102,19 @@ mod calendar;
 
 use std::fs::File;
 use std::io::{self, BufWriter, Write};
-use std::sync::{Mutex, MutexGuard, OnceLock, PoisonError};
+use std::sync::{MutexGuard, OnceLock};
 
 use millrace_core::args::{FileName, Raw};
 use millrace_core::element::Listening;
 use millrace_core::{
-    Batch, Class, Context, Element, Failed, Handlers, Init, Packet, Refused, Router, Setup, Task,
-    Timestamp, register,
+    Batch, Class, Context, Element, Failed, Handlers, Init, Lock, Packet, Refused, Router, Setup,
+    Task, Timestamp, os_error_text, register,
 };
 use millrace_lang::config::quote;
 
 use super::fields::record::Recorder;
 use super::fields::seen::Wishes;
-use super::reading::lines::reason;
-use crate::standard::supply::task_handlers;
+use crate::task_handlers::task_handlers;
 
 /// The element; its manual is at the top of the file.
 pub struct ToIpSummaryDump {
@@ -126,7 +125,7 @@ pub struct ToIpSummaryDump {
     banner: String,
     multipacket: bool,
     /// Locked, because several threads may write.
-    output: Mutex<Output>,
+    output: Lock<Output>,
     task: Task,
     upstream: OnceLock<Listening>,
 }
@@ -171,7 +170,7 @@ impl Element for ToIpSummaryDump {
             verbose,
             banner,
             multipacket,
-            output: Mutex::new(Output::Closed),
+            output: Lock::new(Output::Closed),
             task: setup.pull_task(0),
             upstream: OnceLock::new(),
         })
@@ -181,12 +180,12 @@ impl Element for ToIpSummaryDump {
         let mut output = match self.file_name.0.as_str() {
             "-" => Output::Stdout,
             name => Output::File(BufWriter::new(
-                File::create(name).map_err(|error| format!("{name}: {}", reason(&error)))?,
+                File::create(name).map_err(|error| format!("{name}: {}", os_error_text(&error)))?,
             )),
         };
         if self.header {
             let header = self.header(init.clock().now());
-            output.write(header.as_bytes()).map_err(|error| reason(&error))?;
+            output.write(header.as_bytes()).map_err(|error| os_error_text(&error))?;
         }
         *self.output() = output;
         if init.is_pull_input(0) {
@@ -220,20 +219,21 @@ impl Element for ToIpSummaryDump {
     }
 
     fn handlers(handlers: &mut Handlers<Self>) {
-        handlers
-            .write("flush", |dump, _| dump.output().flush().map_err(|error| reason(&error).into()));
+        handlers.write("flush", |dump, _| {
+            dump.output().flush().map_err(|error| os_error_text(&error).into())
+        });
         task_handlers(handlers, |dump| &dump.task);
     }
 
     fn cleanup(&self, _router: &Router) -> Result<(), Refused> {
         let mut output = std::mem::replace(&mut *self.output(), Output::Closed);
-        output.flush().map_err(|error| Refused(reason(&error)))
+        output.flush().map_err(|error| Refused(os_error_text(&error)))
     }
 }
 
 impl ToIpSummaryDump {
     fn output(&self) -> MutexGuard<'_, Output> {
-        self.output.lock().unwrap_or_else(PoisonError::into_inner)
+        self.output.lock()
     }
 
     /// The lines at the start of the file.

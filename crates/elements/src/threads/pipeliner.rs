@@ -64,7 +64,7 @@ use millrace_core::{
 
 use super::rings::{Inlet, Rings, call, rest};
 use crate::capability::HandOver;
-use crate::standard::supply::task_handlers;
+use crate::task_handlers::task_handlers;
 
 /// The element; its manual is at the top of the file.
 pub struct Pipeliner {

@@ -3,12 +3,12 @@
 use std::collections::HashMap;
 use std::ffi::{CString, c_char};
 use std::ptr;
-use std::sync::{Arc, LazyLock, Mutex};
+use std::sync::{Arc, LazyLock};
 
 use cudarc::nvrtc::sys;
+use millrace_core::Lock;
 
 use super::context::{Context, Function};
-use super::lock;
 use crate::device::DeviceError;
 use crate::kernel::{Kernel, TILE};
 
@@ -57,7 +57,7 @@ pub(super) fn function(
 
 /// Machine code of a kernel, compiled once a process: a device that was lost is to be back soon.
 fn cubin(kernel: Kernel, architecture: u32) -> Result<Image, String> {
-    static CACHE: LazyLock<Mutex<Cache>> = LazyLock::new(Mutex::default);
+    static CACHE: LazyLock<Lock<Cache>> = LazyLock::new(Lock::default);
     // SAFETY: loads NVIDIA's compiler library, if there is one, as every program that uses it does.
     if !unsafe { sys::is_culib_present() } {
         return Err("libnvrtc.so not found".to_owned());
@@ -68,7 +68,7 @@ fn cubin(kernel: Kernel, architecture: u32) -> Result<Image, String> {
             return Err(format!("libnvrtc.so is too old: it has no {function}"));
         }
     }
-    let mut cache = lock(&CACHE);
+    let mut cache = CACHE.lock();
     if let Some(image) = cache.get(&(kernel, architecture)) {
         return Ok(image.clone());
     }

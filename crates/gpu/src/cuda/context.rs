@@ -9,14 +9,14 @@ use std::ffi::{CStr, c_void};
 use std::mem;
 use std::ptr;
 use std::sync::atomic::{AtomicU64, Ordering};
-use std::sync::{Arc, Mutex, MutexGuard, OnceLock};
+use std::sync::{Arc, MutexGuard, OnceLock};
 use std::thread;
 use std::time::{Duration, Instant};
 
 use cudarc::driver::sys;
+use millrace_core::Lock;
 
 use super::driver::{check, check_ready};
-use super::lock;
 use super::pages::Pages;
 use super::tables::Tables;
 use crate::device::{DeviceError, DeviceId};
@@ -36,8 +36,8 @@ pub(super) struct Context {
     /// Tells it from all others that a thread may have had current.
     number: u64,
     lost: OnceLock<String>,
-    left: Mutex<Left>,
-    tables: Mutex<Tables>,
+    left: Lock<Left>,
+    tables: Lock<Tables>,
     gone: Arc<Gone>,
 }
 
@@ -92,8 +92,8 @@ impl Context {
             handle,
             number: NUMBERS.fetch_add(1, Ordering::Relaxed),
             lost: OnceLock::new(),
-            left: Mutex::default(),
-            tables: Mutex::default(),
+            left: Lock::default(),
+            tables: Lock::default(),
             gone: Arc::default(),
         };
         Ok(Arc::new(context))
@@ -220,11 +220,11 @@ impl Context {
     }
 
     fn left(&self) -> MutexGuard<'_, Left> {
-        lock(&self.left)
+        self.left.lock()
     }
 
     pub(super) fn tables(&self) -> MutexGuard<'_, Tables> {
-        lock(&self.tables)
+        self.tables.lock()
     }
 }
 

@@ -41,9 +41,11 @@ mod tables;
 
 use std::collections::HashMap;
 use std::sync::atomic::{AtomicBool, Ordering};
-use std::sync::{Arc, Mutex, MutexGuard, OnceLock, PoisonError, Weak};
+use std::sync::{Arc, OnceLock, Weak};
 use std::thread;
 use std::time::{Duration, Instant};
+
+use millrace_core::Lock;
 
 use context::{Context, Function, Gone, Stream};
 use driver::Description;
@@ -78,8 +80,8 @@ pub fn open(ordinal: usize) -> Result<Arc<dyn Device>, WhyNot> {
 }
 
 fn open_gpu(ordinal: usize) -> Result<Arc<Gpu>, WhyNot> {
-    static OPENED: OnceLock<Mutex<HashMap<usize, Opened>>> = OnceLock::new();
-    let mut all = lock(OPENED.get_or_init(Mutex::default));
+    static OPENED: OnceLock<Lock<HashMap<usize, Opened>>> = OnceLock::new();
+    let mut all = OPENED.get_or_init(Lock::default).lock();
     let why = |error: DeviceError| WhyNot(error.to_string());
     if let Some(device) = all.get(&ordinal).and_then(|opened| opened.device.upgrade())
         && !device.context.is_lost()
@@ -143,8 +145,8 @@ struct Gpu {
     caps: Caps,
     architecture: u32,
     complete: Arc<Function>,
-    kernels: Mutex<HashMap<Kernel, Arc<Function>>>,
-    uploads: Mutex<Stream>,
+    kernels: Lock<HashMap<Kernel, Arc<Function>>>,
+    uploads: Lock<Stream>,
 }
 
 impl Gpu {
@@ -159,8 +161,8 @@ impl Gpu {
             },
             architecture: description.architecture,
             complete: Arc::new(Function::load(context, COMPLETE.as_bytes(), c"mr_complete", 1)?),
-            kernels: Mutex::default(),
-            uploads: Mutex::new(Stream::new(context)?),
+            kernels: Lock::default(),
+            uploads: Lock::new(Stream::new(context)?),
         };
         // A device for which no kernel is to be had is none, nor is one that does not work.
         gpu.kernel(Kernel::Invert)?;
@@ -169,7 +171,7 @@ impl Gpu {
     }
 
     fn kernel(&self, kernel: Kernel) -> Result<Arc<Function>, DeviceError> {
-        let mut kernels = lock(&self.kernels);
+        let mut kernels = self.kernels.lock();
         if let Some(function) = kernels.get(&kernel) {
             return Ok(function.clone());
         }
@@ -182,7 +184,7 @@ impl Gpu {
 impl Drop for Gpu {
     fn drop(&mut self) {
         // Tables are freed with the context, which no upload keeps.
-        let (uploads, start) = (lock(&self.uploads), Instant::now());
+        let (uploads, start) = (self.uploads.lock(), Instant::now());
         while uploads.is_idle() == Ok(false) && start.elapsed() < GOING {
             thread::sleep(Duration::from_micros(100));
         }
@@ -222,7 +224,7 @@ impl Device for Gpu {
 impl Gpu {
     fn load(&self, words: &Arc<Vec<u32>>, old: Option<Old<'_>>) -> Result<Table, DeviceError> {
         self.context.tidy()?;
-        let address = self.context.load(&lock(&self.uploads), words, old)?;
+        let address = self.context.load(&self.uploads.lock(), words, old)?;
         let (id, context) = (self.context.id, Arc::downgrade(&self.context));
         let resident = AtomicBool::new(words.is_empty());
         Ok(Table::new(Arc::new(CudaTable { id, context, address, resident })))
@@ -277,9 +279,4 @@ impl Drop for CudaTable {
             context.leave_table(self.address);
         }
     }
-}
-
-/// No code panics with one of these locks held, and what they guard is whole between any two statements.
-fn lock<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
-    mutex.lock().unwrap_or_else(PoisonError::into_inner)
 }

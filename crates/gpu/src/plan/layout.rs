@@ -2,7 +2,7 @@
 
 use std::ops::Range;
 
-use super::{Node, PlanError};
+use super::node::{Node, PlanError};
 use crate::kernel::{Column, Header, Launch, TILE};
 use crate::region::union::{self, Merged, Request};
 use crate::region::{Access, Base, Extent, Region};

@@ -13,6 +13,7 @@
 
 mod build;
 mod layout;
+mod node;
 mod predicate;
 mod print;
 
@@ -20,44 +21,13 @@ mod print;
 mod tests;
 
 use std::ops::Range;
-use std::sync::Arc;
 
 pub use layout::{Area, HEADER_BYTES, Packed, Slice, Valid, Way};
+pub use node::{Edge, Node, PlanError};
 pub use predicate::{Decision, Field};
 
-use crate::Stage;
 use crate::kernel::{Column, Header, Kernel, Launch, TILE};
 use crate::region::{Base, Region};
-
-/// A stage's place in a section, and where its packets come from.
-pub struct Node {
-    /// The stage.
-    pub stage: Arc<dyn Stage>,
-    /// The outputs of earlier nodes that lead here; empty when all packets of the batch come.
-    pub from: Vec<Edge>,
-    /// Which of the packets that come are treated (`CHK_ANNO`): those for which an earlier node decided for this output.
-    /// The others pass.
-    pub only: Option<Edge>,
-}
-
-/// An output of a node: its index in the section, and the port.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
-pub struct Edge {
-    /// The node.
-    pub node: usize,
-    /// Its output; 0 of a stage that decides nothing.
-    pub output: u32,
-}
-
-/// Why there is no plan.
-#[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
-#[error("{message}")]
-pub struct PlanError {
-    /// The node that it is about.
-    pub node: usize,
-    /// What is wrong with it.
-    pub message: String,
-}
 
 /// How large batches may become.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]

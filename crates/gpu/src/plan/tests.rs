@@ -1,5 +1,7 @@
 //! Plans: layout, conditions, refusals.
 
+use std::sync::Arc;
+
 use millrace_core::{Context, Packet};
 
 use super::*;
@@ -7,7 +9,7 @@ use crate::batch::Gather;
 use crate::kernel::{Condition, Kernel};
 use crate::region::Access;
 use crate::stage::{Rows, Snapshot};
-use crate::{Results, StageSpec, StageTable};
+use crate::{Results, Stage, StageSpec, StageTable};
 
 /// A stage that is only asked for its needs.
 struct Asks(StageSpec);

@@ -7,7 +7,9 @@ use millrace_core::headers::{
 use millrace_core::memory::ANNOTATION_LEN;
 
 use super::{Base, Extent, Region};
-use crate::kernel::MAX_EXTENSIONS;
+
+/// Most extension headers between an IPv6 header and the transport header. Chains of more are an attack.
+pub const MAX_EXTENSIONS: usize = 16;
 
 /// Where a packet's layers begin, as places in its [`View`]'s bytes.
 ///

@@ -7,7 +7,7 @@ mod layers;
 pub mod union;
 
 pub(crate) use layers::view_bytes_mut;
-pub use layers::{Layers, View};
+pub use layers::{Layers, MAX_EXTENSIONS, View};
 
 use std::fmt;
 

@@ -20,6 +20,7 @@ mod flight;
 mod histogram;
 mod lane;
 mod lanes;
+mod path;
 mod pause;
 mod recovery;
 mod report;
@@ -38,8 +39,9 @@ use millrace_core::{BiasedMutex, Lock};
 pub use self::histogram::Histogram;
 pub use self::lane::Lane;
 pub use self::lanes::Lanes;
+pub use self::path::{Mode, Path};
 pub use self::report::{Fault, PathReport, Report};
-pub use self::settings::{Mode, Settings};
+pub use self::settings::Settings;
 pub use self::source::{Open, Source};
 
 use self::attendant::Attendant;
@@ -49,16 +51,6 @@ use self::report::Counters;
 use self::tables::Tables;
 use crate::plan::Plan;
 use crate::{Caps, Device, DeviceError, Stage};
-
-/// The way that a batch takes through a section.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-#[repr(usize)]
-pub enum Path {
-    /// The device.
-    Gpu,
-    /// The CPU twins.
-    Cpu,
-}
 
 /// What the threads that run a section share.
 pub struct Section {

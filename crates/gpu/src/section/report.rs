@@ -4,7 +4,8 @@ use std::sync::atomic::{AtomicU32, Ordering::Relaxed};
 
 use millrace_core::Count;
 
-use super::{Histogram, Path};
+use super::histogram::Histogram;
+use super::path::Path;
 use crate::DeviceError;
 
 /// What went wrong with a device, by kind.

@@ -3,18 +3,7 @@
 use std::time::Duration;
 
 use super::balance::{PERIOD, PROBE};
-
-/// Which path batches take.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub enum Mode {
-    /// What is cheaper, and both when the device is at its limit.
-    #[default]
-    Adaptive,
-    /// The device, as long as there is one that works.
-    Gpu,
-    /// The CPU twins.
-    Cpu,
-}
+use super::path::Mode;
 
 /// Sizes and times of a section.
 ///

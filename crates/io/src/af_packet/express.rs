@@ -19,7 +19,7 @@ use std::collections::VecDeque;
 use std::time::{Duration, Instant};
 
 use super::messages::Inbox;
-use super::rx_ring::RxRing;
+use super::rx_ring::{Load, RxRing};
 use super::socket::PacketSocket;
 
 /// The express socket of a ring, while there is one.
@@ -252,13 +252,6 @@ impl Expected {
     fn len(&self) -> usize {
         self.0.len()
     }
-}
-
-/// Frames and their bytes.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub(super) struct Load {
-    pub(super) frames: u64,
-    pub(super) bytes: u64,
 }
 
 /// The recent rate of frames.

@@ -4,7 +4,7 @@ use millrace_core::{Packet, PacketType, Timestamp};
 
 use crate::bpf;
 use crate::offload::{self, Finished, Finisher, Offload};
-use crate::queue::RxOptions;
+use crate::options::RxOptions;
 
 /// The information about a received frame.
 #[derive(Clone, Copy, Debug, Default)]
@@ -126,8 +126,8 @@ pub(super) fn vlan_of(status: u32, [protocol, control]: [u16; 2]) -> Option<(u16
 }
 
 /// Bytes of a VLAN tag.
-const TAG: usize = 4;
-/// Bytes in front of it: the two Ethernet addresses.
+pub(super) const TAG: usize = 4;
+/// Bytes before it: the two Ethernet addresses.
 const ADDRESSES: usize = 12;
 
 /// Restores a VLAN tag. Returns false, and changes nothing, when the frame is too short.

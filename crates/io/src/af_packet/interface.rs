@@ -10,6 +10,7 @@ use millrace_core::net::{EtherAddress, Ipv4Prefix, Ipv6Prefix};
 use rustix::net::{AddressFamily, SocketFlags, SocketType};
 
 use super::socket::ask_interface;
+use crate::queue::DeviceError;
 
 /// A network interface.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -18,9 +19,12 @@ pub(super) struct Interface {
     pub(super) index: libc::c_int,
 }
 
+/// Bytes of an Ethernet header.
+pub(super) const ETHERNET_HEADER: usize = 14;
+
 /// The link-layer header of an interface's packets.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) enum LinkLayer {
+enum LinkLayer {
     Ethernet,
     /// Another one, by its `ARPHRD_` number.
     Other(u16),
@@ -36,8 +40,26 @@ impl Interface {
         Ok(Self { name: name.to_owned(), index })
     }
 
+    /// The interface with this name, if its packets have Ethernet headers.
+    pub(super) fn usable(device: &str) -> Result<Self, DeviceError> {
+        let interface = Self::find(device).map_err(|source| match source.raw_os_error() {
+            Some(libc::ENODEV | libc::ENXIO) => DeviceError::Unknown(device.to_owned()),
+            _ => DeviceError::refused(device, "look the interface up", source),
+        })?;
+        match interface
+            .link_layer()
+            .map_err(|source| DeviceError::refused(device, "ask for its type", source))?
+        {
+            LinkLayer::Ethernet => Ok(interface),
+            LinkLayer::Other(kind) => {
+                let what = format!("its packets have no Ethernet header (ARPHRD type {kind})");
+                Err(DeviceError::unsupported(device, what))
+            }
+        }
+    }
+
     /// The link-layer header of its packets.
-    pub(super) fn link_layer(&self) -> io::Result<LinkLayer> {
+    fn link_layer(&self) -> io::Result<LinkLayer> {
         let [low, high, ..] = ask_interface(&self.name, libc::SIOCGIFHWADDR)?;
         Ok(match u16::from_ne_bytes([low, high]) {
             libc::ARPHRD_ETHER | libc::ARPHRD_LOOPBACK => LinkLayer::Ethernet,

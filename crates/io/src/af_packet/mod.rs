@@ -44,16 +44,14 @@ use std::sync::Arc;
 use millrace_core::net::{EtherAddress, Ipv4Prefix};
 
 pub use interface::Interfaces;
-use interface::{Interface, LinkLayer};
+use interface::{ETHERNET_HEADER, Interface};
 use opening::Opening;
 use receive::Receiver;
 use transmit::Transmitter;
 
 use crate::method::Method;
-use crate::queue::{
-    Backend, Capabilities, DeviceError, DeviceFacts, Opened, Queues, RxOptions, RxQueue, TxOptions,
-    TxQueue,
-};
+use crate::options::{Queues, RxOptions, TxOptions};
+use crate::queue::{Backend, Capabilities, DeviceError, DeviceFacts, Opened, RxQueue, TxQueue};
 
 /// Receives from and transmits to the machine's network interfaces through packet sockets.
 ///
@@ -70,9 +68,6 @@ pub struct AfPacket;
 
 /// The maximum number of sockets that share packets (`PACKET_FANOUT_MAX`).
 const MOST_QUEUES: usize = 256;
-/// Bytes of an Ethernet header.
-const ETHERNET_HEADER: usize = 14;
-
 impl Backend for AfPacket {
     fn open_rx(
         &self,
@@ -81,7 +76,7 @@ impl Backend for AfPacket {
     ) -> Result<Opened<dyn RxQueue>, DeviceError> {
         let count = usable_queues(device, options.queues)?;
         let options = RxOptions { queues: Queues { first: 0, count }, ..options.clone() };
-        let interface = usable(device)?;
+        let interface = Interface::usable(device)?;
         let opening = Arc::new(Opening::new(device, &options));
         let mut inlets: Vec<Option<_>> = Vec::new();
         for _ in 0..count {
@@ -96,7 +91,8 @@ impl Backend for AfPacket {
             Ok(Box::new(Receiver::new(opening.clone(), inlet, &options)?))
         };
         let queues: io::Result<Vec<_>> = inlets.into_iter().map(queue).collect();
-        let queues = queues.map_err(|error| refused(device, "make an epoll instance", error))?;
+        let queues = queues
+            .map_err(|error| DeviceError::refused(device, "make an epoll instance", error))?;
         let mut changes = Vec::new();
         if options.promiscuous {
             changes.push("promiscuous mode is on until the end".to_owned());
@@ -119,7 +115,7 @@ impl Backend for AfPacket {
             Ok(Box::new(Transmitter::open(device, options)?))
         };
         let queues: Result<Vec<_>, _> = (0..count).map(queue).collect();
-        let capabilities = usable(device)?.capabilities(false);
+        let capabilities = Interface::usable(device)?.capabilities(false);
         Ok(Opened { queues: queues?, capabilities, changes: Vec::new() })
     }
 
@@ -161,30 +157,7 @@ fn usable_queues(device: &str, queues: Queues) -> Result<usize, DeviceError> {
     if queues.first > 0 {
         let what = "packet sockets cannot choose among the queues of an interface: leave QUEUE out, \
                     or say METHOD XDP";
-        return Err(unsupported(device, what));
+        return Err(DeviceError::unsupported(device, what));
     }
     Ok(queues.count.clamp(1, MOST_QUEUES))
-}
-
-/// The interface with this name, if its packets have Ethernet headers.
-fn usable(device: &str) -> Result<Interface, DeviceError> {
-    let interface = Interface::find(device).map_err(|source| match source.raw_os_error() {
-        Some(libc::ENODEV | libc::ENXIO) => DeviceError::Unknown(device.to_owned()),
-        _ => refused(device, "look the interface up", source),
-    })?;
-    match interface.link_layer().map_err(|source| refused(device, "ask for its type", source))? {
-        LinkLayer::Ethernet => Ok(interface),
-        LinkLayer::Other(kind) => {
-            let what = format!("its packets have no Ethernet header (ARPHRD type {kind})");
-            Err(unsupported(device, what))
-        }
-    }
-}
-
-fn refused(device: &str, step: &'static str, source: io::Error) -> DeviceError {
-    DeviceError::Refused { device: device.to_owned(), step, source }
-}
-
-fn unsupported(device: &str, what: impl Into<String>) -> DeviceError {
-    DeviceError::Unsupported { device: device.to_owned(), what: what.into() }
 }

@@ -1,9 +1,10 @@
 //! Opens an interface to receive from it, again whenever it comes back.
 
 use std::io;
-use std::sync::{Arc, Mutex, PoisonError};
+use std::sync::Arc;
 
 use libc::c_int;
+use millrace_core::Lock;
 
 use super::express::{self, Copies, Express};
 use super::interface::Interface;
@@ -11,10 +12,10 @@ use super::messages::Inbox;
 use super::rx_ring::RxRing;
 use super::socket::PacketSocket;
 use super::withhold::Withheld;
-use super::{refused, usable};
 use crate::bpf::{self, Instruction};
 use crate::method::Method;
-use crate::queue::{DeviceError, RxOptions};
+use crate::options::RxOptions;
+use crate::queue::DeviceError;
 
 /// How to open the receive queues of a device, repeatedly.
 pub(super) struct Opening {
@@ -23,7 +24,7 @@ pub(super) struct Opening {
     /// The sockets share the packets among them.
     group: Option<Group>,
     /// What keeps the packets from the kernel's own stack, and on which interface, if requested.
-    withheld: Mutex<Option<(c_int, Withheld)>>,
+    withheld: Lock<Option<(c_int, Withheld)>>,
 }
 
 /// An open receive queue.
@@ -70,14 +71,15 @@ const LINK_HEADERS: usize = 14 + 4;
 impl Opening {
     pub(super) fn new(device: &str, options: &RxOptions) -> Self {
         let group = (options.queues.count > 1).then(|| Group::new(options.outbound));
-        let withheld = Mutex::new(None);
+        let withheld = Lock::new(None);
         Self { device: device.to_owned(), options: options.clone(), group, withheld }
     }
 
     /// Opens a queue that receives nothing yet.
     pub(super) fn prepare(&self) -> Result<Inlet, DeviceError> {
-        let interface = usable(&self.device)?;
-        let step = |step: &'static str| move |source| refused(&self.device, step, source);
+        let interface = Interface::usable(&self.device)?;
+        let step =
+            |step: &'static str| move |source| DeviceError::refused(&self.device, step, source);
         let options = &self.options;
         // Nothing arrives before the socket is bound to a protocol.
         let socket = PacketSocket::open().map_err(step("open a packet socket"))?;
@@ -149,12 +151,15 @@ impl Opening {
             return Ok(());
         }
         let step = "set the filter";
-        inlet.socket.set_filter(&inlet.filter).map_err(|error| refused(&self.device, step, error))
+        inlet
+            .socket
+            .set_filter(&inlet.filter)
+            .map_err(|error| DeviceError::refused(&self.device, step, error))
     }
 
     /// Keeps the packets of the interface from the kernel, unless that is already done.
     fn withhold(&self, interface: c_int) -> io::Result<()> {
-        let mut withheld = self.withheld.lock().unwrap_or_else(PoisonError::into_inner);
+        let mut withheld = self.withheld.lock();
         if withheld.as_ref().is_none_or(|(from, _)| *from != interface) {
             *withheld = Some((interface, Withheld::from(interface)?));
         }
@@ -163,7 +168,7 @@ impl Opening {
 
     /// What keeps the packets from the kernel, if anything does.
     pub(super) fn withheld_by(&self) -> Option<&'static str> {
-        let withheld = self.withheld.lock().unwrap_or_else(PoisonError::into_inner);
+        let withheld = self.withheld.lock();
         withheld.as_ref().map(|(_, withheld)| withheld.means())
     }
 
@@ -197,12 +202,12 @@ impl Opening {
 struct Group {
     outbound: bool,
     /// The interface and the number of the group on it, once a socket has made it.
-    made: Mutex<Option<(c_int, u16)>>,
+    made: Lock<Option<(c_int, u16)>>,
 }
 
 impl Group {
     fn new(outbound: bool) -> Self {
-        Self { outbound, made: Mutex::new(None) }
+        Self { outbound, made: Lock::new(None) }
     }
 
     fn join(&self, socket: &PacketSocket, interface: c_int) -> io::Result<()> {
@@ -210,7 +215,7 @@ impl Group {
         if !self.outbound {
             kind |= libc::PACKET_FANOUT_FLAG_IGNORE_OUTGOING;
         }
-        let mut made = self.made.lock().unwrap_or_else(PoisonError::into_inner);
+        let mut made = self.made.lock();
         if let Some((on, group)) = *made
             && on == interface
             && socket.join_fanout(kind << 16 | u32::from(group)).is_ok()

@@ -8,14 +8,15 @@ use std::sync::Arc;
 use millrace_core::memory::copies::{self, CopyCause};
 use millrace_core::{Batch, Packet};
 
-use super::express::{Express, INTERVAL, Id, Load, SETTLED, Step};
+use super::express::{Express, INTERVAL, Id, SETTLED, Step};
 use super::frame::Intake;
 use super::messages::MESSAGES;
 use super::opening::{Frames, Inlet, Opening};
-use super::rx_ring::RxRing;
+use super::rx_ring::{Load, RxRing};
 use crate::meter::Meter;
 use crate::offload::Finished;
-use crate::queue::{RxOptions, RxQueue};
+use crate::options::RxOptions;
+use crate::queue::RxQueue;
 use crate::reopening::{LOOK, Reopening};
 use crate::watch::Watch;
 

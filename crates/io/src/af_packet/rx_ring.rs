@@ -16,7 +16,6 @@ use std::time::Duration;
 
 use millrace_core::Timestamp;
 
-use super::express::Load;
 use super::frame::{Arrival, vlan_of};
 use super::mapping::Mapping;
 use super::socket::PacketSocket;
@@ -35,6 +34,13 @@ const FEWEST_BLOCKS: usize = 4;
 const MOST_BLOCKS: usize = 4096;
 /// Bytes in the ring for a frame of the usual MTU, used to convert a number of frames.
 const FRAME: usize = 2048;
+
+/// Frames and their bytes.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub(super) struct Load {
+    pub(super) frames: u64,
+    pub(super) bytes: u64,
+}
 
 /// Offsets in a block's header (`struct tpacket_block_desc`).
 mod block {

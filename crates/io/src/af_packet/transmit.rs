@@ -7,16 +7,17 @@ use std::time::{Duration, Instant};
 use millrace_core::memory::copies::{self, CopyCause};
 use millrace_core::{Batch, Packet};
 
-use super::interface::Interface;
+use super::frame::TAG;
+use super::interface::{ETHERNET_HEADER, Interface};
 use super::messages::Outbox;
 use super::socket::PacketSocket;
 use super::tx_ring::TxRing;
-use super::{ETHERNET_HEADER, refused, usable};
 use crate::meter::Meter;
 use crate::method::Method;
 use crate::offload::merge::{self, Message};
 use crate::offload::tag_len;
-use crate::queue::{DeviceError, TxOptions, TxQueue};
+use crate::options::TxOptions;
+use crate::queue::{DeviceError, TxQueue};
 
 /// A transmit queue of an interface, which continues when the interface disappears and comes back.
 #[repr(align(128))]
@@ -45,8 +46,6 @@ struct Outlet {
 
 /// How often to check the interface: whether it still exists, and its MTU.
 const LOOK: Duration = Duration::from_secs(1);
-/// Bytes of a VLAN tag, which does not count.
-const TAG: usize = 4;
 
 impl Transmitter {
     pub(super) fn open(device: &str, options: &TxOptions) -> Result<Self, DeviceError> {
@@ -150,8 +149,8 @@ impl TxQueue for Transmitter {
 
 impl Outlet {
     fn open(device: &str, options: &TxOptions) -> Result<Self, DeviceError> {
-        let interface = usable(device)?;
-        let step = |step: &'static str| move |source| refused(device, step, source);
+        let interface = Interface::usable(device)?;
+        let step = |step: &'static str| move |source| DeviceError::refused(device, step, source);
         let longest = interface.mtu().unwrap_or(0) + ETHERNET_HEADER;
         let open = || -> io::Result<PacketSocket> {
             let socket = PacketSocket::open()?;

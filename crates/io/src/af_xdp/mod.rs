@@ -35,12 +35,14 @@
 
 mod device;
 mod frames;
+mod line;
 mod port;
 mod program;
 mod receive;
 mod ring;
 mod socket;
 mod sys;
+mod take;
 mod transmit;
 mod watch;
 
@@ -51,19 +53,18 @@ use millrace_core::net::{EtherAddress, Ipv4Prefix};
 
 use device::Device;
 use frames::HEADROOM;
+use line::Line;
 use port::{AttachError, Port, Registry};
 use program::Selection;
-use receive::{Finish, Line, Receiver};
+use receive::{Finish, Receiver};
 use socket::{Socket, Wish};
 use transmit::Transmitter;
 
 use crate::af_packet::{AfPacket, is_down};
 use crate::method::{Method, XdpHook, XdpOptions};
 use crate::offload::Finisher;
-use crate::queue::{
-    Backend, Capabilities, DeviceError, DeviceFacts, Opened, RxOptions, RxQueue, Spread, TxOptions,
-    TxQueue,
-};
+use crate::options::{RxOptions, Spread, TxOptions};
+use crate::queue::{Backend, Capabilities, DeviceError, DeviceFacts, Opened, RxQueue, TxQueue};
 use crate::reopening::Reopening;
 
 /// Receives from and transmits to the machine's interfaces through AF_XDP sockets.
@@ -118,11 +119,11 @@ impl Backend for AfXdp {
         let mut queues: Vec<Box<dyn RxQueue>> = Vec::new();
         for queues_of_one in found {
             let lines = opening.lines(&port, &queues_of_one, &mut changes)?;
-            zero_copy &= lines.iter().all(|line| line.socket().mode.zero_copy);
+            zero_copy &= lines.iter().all(|line| line.socket.mode.zero_copy);
             let again = opening.clone();
             let reopening = Reopening::new(move || again.lines_again(&queues_of_one).ok());
             let receiver = Receiver::new(lines, reopening, finish, xdp.busy_poll.is_some())
-                .map_err(|source| refused(device, "watch the queue", source))?;
+                .map_err(|source| DeviceError::refused(device, "watch the queue", source))?;
             queues.push(Box::new(receiver));
         }
         if options.promiscuous {
@@ -143,7 +144,10 @@ impl Backend for AfXdp {
         let first = options.queues.first;
         let (_, has) = port.device.queues();
         if first >= has {
-            return Err(unsupported(device, format!("no transmit queue {first}, it has {has}")));
+            return Err(DeviceError::unsupported(
+                device,
+                format!("no transmit queue {first}, it has {has}"),
+            ));
         }
         let wish = Wish {
             queue: 0,
@@ -172,7 +176,7 @@ impl Backend for AfXdp {
             let is_new = port.is_idle();
             let socket = port
                 .socket(&wish, in_driver)
-                .map_err(|source| refused(device, "open an AF_XDP socket", source))?;
+                .map_err(|source| DeviceError::refused(device, "open an AF_XDP socket", source))?;
             if is_new {
                 announce_port(&port, socket.mode.zero_copy, &mut changes);
             }
@@ -229,7 +233,8 @@ impl Opening {
         queues: &[u32],
         changes: &mut Vec<String>,
     ) -> Result<Vec<Line>, DeviceError> {
-        let step = |step: &'static str| move |source| refused(&self.device, step, source);
+        let step =
+            |step: &'static str| move |source| DeviceError::refused(&self.device, step, source);
         let (attachment, refusal) =
             port.attach(self.hook, &self.selection).map_err(|error| self.not_attached(error))?;
         let in_driver = attachment.in_driver;
@@ -248,7 +253,7 @@ impl Opening {
             let own_device = in_driver && port.is_hardware;
             let socket = port.socket(&wish, own_device).map_err(step("open an AF_XDP socket"))?;
             changes.extend(ring_note(&socket, &wish));
-            if *socket::lock(&socket.receivers) > 0 {
+            if *socket.receivers.lock() > 0 {
                 changes.push(format!("queue {queue} is shared with another user of it"));
             }
             let promiscuous = if self.promiscuous {
@@ -273,11 +278,16 @@ impl Opening {
     fn not_attached(&self, error: AttachError) -> DeviceError {
         let device = &self.device;
         match error {
-            AttachError::Elsewhere => {
-                unsupported(device, "an XDP program runs there in the other mode for another user")
+            AttachError::Elsewhere => DeviceError::unsupported(
+                device,
+                "an XDP program runs there in the other mode for another user",
+            ),
+            AttachError::TooManyRules => {
+                DeviceError::unsupported(device, "more rules than a program can hold")
             }
-            AttachError::TooManyRules => unsupported(device, "more rules than a program can hold"),
-            AttachError::Load(source) => refused(device, "load an XDP program", source),
+            AttachError::Load(source) => {
+                DeviceError::refused(device, "load an XDP program", source)
+            }
             AttachError::Link(source)
                 if matches!(source.raw_os_error(), Some(libc::EBUSY | libc::EEXIST)) =>
             {
@@ -285,9 +295,11 @@ impl Opening {
                     "another XDP program is there (‘ip link show {device}’ tells, \
                      ‘ip link set {device} xdp off’ takes most of them off)"
                 );
-                unsupported(device, what)
+                DeviceError::unsupported(device, what)
             }
-            AttachError::Link(source) => refused(device, "attach an XDP program", source),
+            AttachError::Link(source) => {
+                DeviceError::refused(device, "attach an XDP program", source)
+            }
         }
     }
 
@@ -320,14 +332,17 @@ const TAKEN: &str = "an XDP program takes from the kernel";
 fn refuse(device: &str, options: &RxOptions) -> Result<(), DeviceError> {
     if !options.filter.is_empty() {
         let what = "BPF_FILTER is for packet sockets; FromXDPDevice has ONLY and EXCEPT";
-        return Err(unsupported(device, what));
+        return Err(DeviceError::unsupported(device, what));
     }
     if options.outbound {
-        return Err(unsupported(device, "AF_XDP does not see what the machine sends (OUTBOUND)"));
+        return Err(DeviceError::unsupported(
+            device,
+            "AF_XDP does not see what the machine sends (OUTBOUND)",
+        ));
     }
     if options.headroom > HEADROOM {
         let what = format!("AF_XDP leaves {HEADROOM} bytes before a packet (HEADROOM)");
-        return Err(unsupported(device, what));
+        return Err(DeviceError::unsupported(device, what));
     }
     Ok(())
 }
@@ -337,7 +352,7 @@ fn descriptors(device: &str, wanted: Option<usize>) -> Result<u32, DeviceError> 
     let wanted = wanted.unwrap_or(DESCRIPTORS);
     if !RANGE.contains(&wanted) || !wanted.is_power_of_two() {
         let what = format!("{wanted} descriptors: AF_XDP takes a power of two from 64 to 32768");
-        return Err(unsupported(device, what));
+        return Err(DeviceError::unsupported(device, what));
     }
     Ok(wanted as u32)
 }
@@ -386,7 +401,10 @@ fn choose_queues(
         has = set(wanted, has, changes);
     }
     if first >= has {
-        return Err(unsupported(&device.name, format!("no queue {first}, it has {has}")));
+        return Err(DeviceError::unsupported(
+            &device.name,
+            format!("no queue {first}, it has {has}"),
+        ));
     }
     let count = has.min(wanted) - first;
     let mut queues: Vec<Vec<u32>> =
@@ -407,7 +425,7 @@ fn choose_queues(
     if options.spread == Spread::Symmetric && has > 1 {
         let undo = device.hash_symmetrically().map_err(|error| {
             let what = format!("it cannot spread flows symmetrically over its queues: {error}");
-            unsupported(&device.name, what)
+            DeviceError::unsupported(&device.name, what)
         })?;
         port.remember(undo);
         changes.push("both directions of a flow come by the same queue until the end".to_owned());
@@ -441,19 +459,11 @@ fn capabilities(port: &Port, zero_copy: bool) -> Capabilities {
 fn usable(registry: &mut Registry, device: &str) -> Result<Arc<Port>, DeviceError> {
     let port = registry.port(device).map_err(|source| match source.raw_os_error() {
         Some(libc::ENODEV | libc::ENXIO) => DeviceError::Unknown(device.to_owned()),
-        _ => refused(device, "look the interface up", source),
+        _ => DeviceError::refused(device, "look the interface up", source),
     })?;
     match port.device.is_ethernet() {
         Ok(true) => Ok(port),
-        Ok(false) => Err(unsupported(device, "its packets have no Ethernet header")),
-        Err(source) => Err(refused(device, "ask for its type", source)),
+        Ok(false) => Err(DeviceError::unsupported(device, "its packets have no Ethernet header")),
+        Err(source) => Err(DeviceError::refused(device, "ask for its type", source)),
     }
-}
-
-fn refused(device: &str, step: &'static str, source: io::Error) -> DeviceError {
-    DeviceError::Refused { device: device.to_owned(), step, source }
-}
-
-fn unsupported(device: &str, what: impl Into<String>) -> DeviceError {
-    DeviceError::Unsupported { device: device.to_owned(), what: what.into() }
 }

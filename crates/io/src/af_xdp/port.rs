@@ -5,12 +5,14 @@ use std::io;
 use std::os::fd::OwnedFd;
 use std::os::linux::fs::MetadataExt;
 use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
-use std::sync::{Arc, Mutex, MutexGuard, Weak};
+use std::sync::{Arc, MutexGuard, Weak};
 use std::time::{Duration, Instant};
+
+use millrace_core::Lock;
 
 use super::device::{Device, Restore};
 use super::program::{self, Selection};
-use super::socket::{Socket, Wish, lock, poll_busily};
+use super::socket::{Socket, Wish, poll_busily};
 use super::sys;
 use crate::method::XdpHook;
 
@@ -29,7 +31,7 @@ pub(super) struct Port {
     max_length: AtomicUsize,
     /// The kernel no longer knows the interface: opening it again needs another port.
     is_abandoned: AtomicBool,
-    state: Mutex<State>,
+    state: Lock<State>,
 }
 
 #[derive(Debug, Default)]
@@ -49,21 +51,21 @@ pub(super) struct Attachment {
     pub(super) in_driver: bool,
     /// Whether it accepts packets of several buffers.
     fragments: bool,
-    selection: Mutex<Selection>,
+    selection: Lock<Selection>,
 }
 
 /// The open ports of the process. The lock is held while something is opened.
 #[derive(Debug, Default)]
 pub(super) struct Registry(Vec<Weak<Port>>);
 
-static REGISTRY: Mutex<Registry> = Mutex::new(Registry(Vec::new()));
+static REGISTRY: Lock<Registry> = Lock::new(Registry(Vec::new()));
 
 /// Queues that a map of sockets has room for.
 const QUEUES: u32 = 1024;
 
 impl Registry {
     pub(super) fn lock() -> MutexGuard<'static, Self> {
-        lock(&REGISTRY)
+        REGISTRY.lock()
     }
 
     /// The port of an interface.
@@ -88,7 +90,7 @@ impl Registry {
             is_hardware,
             max_length: AtomicUsize::new(device.max_length().unwrap_or(usize::MAX)),
             is_abandoned: AtomicBool::new(false),
-            state: Mutex::default(),
+            state: Lock::default(),
             device,
         });
         self.0.push(Arc::downgrade(&port));
@@ -106,11 +108,11 @@ fn namespace() -> io::Result<(u64, u64)> {
 #[cold]
 pub(super) fn reap_everywhere() {
     // Who opens a port needs no packets from here.
-    let Ok(registry) = REGISTRY.try_lock() else { return };
+    let Some(registry) = REGISTRY.try_lock() else { return };
     let ports: Vec<Arc<Port>> = registry.0.iter().filter_map(Weak::upgrade).collect();
     drop(registry);
     for port in ports {
-        let Ok(state) = port.state.try_lock() else { continue };
+        let Some(state) = port.state.try_lock() else { continue };
         let sockets: Vec<Arc<Socket>> = state.sockets.iter().filter_map(Weak::upgrade).collect();
         drop(state);
         sockets.iter().for_each(|socket| socket.try_reap());
@@ -119,7 +121,7 @@ pub(super) fn reap_everywhere() {
 
 impl Port {
     fn state(&self) -> MutexGuard<'_, State> {
-        lock(&self.state)
+        self.state.lock()
     }
 
     /// Whether nothing uses it yet.
@@ -131,7 +133,7 @@ impl Port {
     pub(super) fn is_free_from(&self, queue: usize) -> bool {
         let state = self.state();
         let mut open = state.sockets.iter().filter_map(Weak::upgrade);
-        open.all(|socket| *lock(&socket.receivers) == 0 && (socket.queue as usize) < queue)
+        open.all(|socket| *socket.receivers.lock() == 0 && (socket.queue as usize) < queue)
     }
 
     /// The maximum packet length, with the Ethernet header, when it was last requested.
@@ -228,7 +230,7 @@ impl Port {
                 };
                 match sys::while_busy(|| sys::link_program(&loaded, self.index, in_driver)) {
                     Ok(link) => {
-                        let selection = Mutex::new(selection.clone());
+                        let selection = Lock::new(selection.clone());
                         let attachment =
                             Arc::new(Attachment { link, map, in_driver, fragments, selection });
                         state.attachment = Arc::downgrade(&attachment);
@@ -281,7 +283,7 @@ impl Attachment {
 
     /// Changes the selection of packets.
     fn change(&self, selection: &Selection) -> Result<(), AttachError> {
-        let mut current = lock(&self.selection);
+        let mut current = self.selection.lock();
         if *current == *selection {
             return Ok(());
         }

@@ -6,15 +6,13 @@ use std::os::fd::OwnedFd;
 use std::sync::Arc;
 use std::time::Duration;
 
-use millrace_core::memory::copies::{self, CopyCause};
 use millrace_core::net::EtherAddress;
 use millrace_core::{Batch, Identity, Packet, PacketType};
 
-use super::frames::HEADROOM;
-use super::port::Attachment;
-use super::ring::Place;
-use super::socket::{RETRY, Rx, Socket, lock};
+use super::line::{Line, watch_losses};
+use super::socket::RETRY;
 use super::sys;
+use super::take::take;
 use super::watch::Watch;
 use crate::meter::Meter;
 use crate::offload::{self, Finished, Finisher};
@@ -45,15 +43,6 @@ pub(super) struct Receiver {
     meter: Arc<Meter>,
 }
 
-/// The receiving end of one queue of the device.
-pub(super) struct Line {
-    attachment: Arc<Attachment>,
-    socket: Arc<Socket>,
-    /// Keeps the interface in promiscuous mode.
-    #[expect(dead_code, reason = "held for its drop")]
-    promiscuous: Option<OwnedFd>,
-}
-
 /// How to finish each packet.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Finish {
@@ -66,49 +55,6 @@ pub(super) struct Finish {
 
 /// Calls in a row without packets after which to check whether the interface still exists.
 const IDLE: u32 = 32;
-
-impl Line {
-    /// Takes packets of the socket's queue from the kernel.
-    pub(super) fn new(
-        attachment: Arc<Attachment>,
-        socket: Arc<Socket>,
-        promiscuous: Option<OwnedFd>,
-    ) -> io::Result<Self> {
-        socket.refill(&mut socket.rx.visit());
-        let mut receivers = lock(&socket.receivers);
-        attachment.direct(socket.queue, Some(&socket))?;
-        *receivers += 1;
-        drop(receivers);
-        Ok(Self { attachment, socket, promiscuous })
-    }
-
-    pub(super) fn socket(&self) -> &Socket {
-        &self.socket
-    }
-}
-
-/// Makes a meter ask the kernel for the losses of these lines.
-fn watch_losses(meter: &Meter, lines: &[Line]) {
-    let sockets: Vec<_> = lines.iter().map(|line| Arc::downgrade(&line.socket)).collect();
-    let lost = |socket: Arc<Socket>| {
-        let statistics = socket.statistics();
-        statistics.rx_dropped + statistics.rx_full
-    };
-    meter.opened(Box::new(move || {
-        Some(sockets.iter().filter_map(|socket| socket.upgrade()).map(lost).sum())
-    }));
-}
-
-impl Drop for Line {
-    fn drop(&mut self) {
-        let mut receivers = lock(&self.socket.receivers);
-        *receivers = receivers.saturating_sub(1);
-        if *receivers == 0 {
-            // Where that fails the interface is gone, and the program with it.
-            let _ = self.attachment.direct(self.socket.queue, None);
-        }
-    }
-}
 
 impl Receiver {
     pub(super) fn new(
@@ -331,75 +277,6 @@ impl Drop for Receiver {
     fn drop(&mut self) {
         self.meter.closes();
     }
-}
-
-/// Takes up to `room` packets from a receive ring.
-#[inline]
-fn take(rx: &mut Rx, batch: &mut Batch, room: usize, lost: &mut u64) -> usize {
-    let most = u32::try_from(room).unwrap_or(u32::MAX);
-    let available = rx.received.available(most).min(most);
-    let mut n = 0;
-    for _ in 0..available {
-        let Some(place) = rx.received.peek(0) else { break };
-        let packet = if place.is_continued() {
-            let Some(descriptors) = length_of(rx) else { break };
-            join(rx, descriptors)
-        } else {
-            rx.received.skip(1);
-            restore(rx, place)
-        };
-        match packet {
-            Some(packet) => {
-                n += 1;
-                // There is room.
-                let _ = batch.push(packet);
-            }
-            None => *lost += 1,
-        }
-    }
-    rx.received.release();
-    n
-}
-
-/// The packet that the kernel has received at a place.
-#[inline]
-fn restore(rx: &mut Rx, place: Place) -> Option<Packet> {
-    let (mut packet, within) = rx.lent.take_back(place.address)?;
-    let len = place.len as usize;
-    let fits =
-        if within == HEADROOM { packet.set_len(len) } else { packet.set_window(within, len) };
-    fits.then_some(packet)
-}
-
-/// The number of descriptors of the next packet; `None` while the kernel has not written all of them.
-fn length_of(rx: &mut Rx) -> Option<u32> {
-    let available = rx.received.available(u32::MAX);
-    let end = (0..available).find(|at| rx.received.peek(*at).is_some_and(|p| !p.is_continued()));
-    // A ring full of one packet would never go on.
-    end.map(|end| end + 1).or((available == rx.received.size()).then_some(available))
-}
-
-/// Copies a packet that occupies several slots into one.
-#[cold]
-fn join(rx: &mut Rx, descriptors: u32) -> Option<Packet> {
-    let places = |rx: &Rx| (0..descriptors).filter_map(|at| rx.received.peek(at)).collect();
-    let places: Vec<Place> = places(rx);
-    rx.received.skip(descriptors);
-    let len = places.iter().map(|place| place.len as usize).sum();
-    let mut whole = Packet::stale(HEADROOM, len, 0);
-    let mut at = 0;
-    for place in places {
-        let part = restore(rx, place);
-        let into =
-            whole.as_mut().and_then(|whole| whole.data_mut().get_mut(at..at + place.len as usize));
-        match (part, into) {
-            (Some(part), Some(into)) => into.copy_from_slice(part.data()),
-            _ => whole = None,
-        }
-        at += place.len as usize;
-    }
-    copies::count(CopyCause::Receive);
-    whole
 }
 
 impl Finish {

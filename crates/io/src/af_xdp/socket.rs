@@ -5,11 +5,11 @@
 use std::io;
 use std::os::fd::{AsRawFd, OwnedFd};
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
-use std::sync::{Arc, Mutex, MutexGuard, PoisonError, Weak};
+use std::sync::{Arc, Weak};
 use std::time::{Duration, Instant};
 
 use libc::c_int;
-use millrace_core::{BiasedMutex, Packet};
+use millrace_core::{BiasedMutex, Lock, Packet};
 
 use super::frames::{CHUNK, Frames, HEADROOM, Lent};
 use super::port::Port;
@@ -30,7 +30,7 @@ pub(super) struct Socket {
     pub(super) queue: u32,
     pub(super) mode: Mode,
     /// Queues that receive from it. A change from or to 0 directs the packets here, or no longer.
-    pub(super) receivers: Mutex<usize>,
+    pub(super) receivers: Lock<usize>,
     /// Entries of the receive and the transmit ring.
     pub(super) descriptors: u32,
     /// Whether packets in the transmit ring wait for another call.
@@ -172,7 +172,7 @@ impl Socket {
         } else {
             frames
         };
-        let mut sharers = lock(&SHARERS);
+        let mut sharers = SHARERS.lock();
         sharers.retain(|sharer| sharer.socket.strong_count() > 0);
         let base = frames.region().base.addr().get();
         let alike = sharers.iter().filter(|sharer| sharer.base == base && sharer.mode == mode);
@@ -462,7 +462,7 @@ impl Unbound {
             dropped: AtomicU64::new(0),
             queue: wish.queue,
             mode,
-            receivers: Mutex::new(0),
+            receivers: Lock::new(0),
             descriptors: wish.descriptors,
             unsent: AtomicBool::new(false),
             port: Arc::clone(port),
@@ -540,7 +540,7 @@ struct Sharer {
     socket: Weak<Socket>,
 }
 
-static SHARERS: Mutex<Vec<Sharer>> = Mutex::new(Vec::new());
+static SHARERS: Lock<Vec<Sharer>> = Lock::new(Vec::new());
 
 /// When it is dropped after the socket, it determines when the kernel no longer uses the socket's packets.
 #[derive(Debug)]
@@ -586,8 +586,4 @@ fn probe(interface: u32, queue: u32) -> io::Result<()> {
     }
     let family = libc::AF_XDP as u16;
     sys::bind(&socket, &Address { family, flags: COPY, interface, queue, shared: 0 })
-}
-
-pub(super) fn lock<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
-    mutex.lock().unwrap_or_else(PoisonError::into_inner)
 }

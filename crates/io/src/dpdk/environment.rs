@@ -1,21 +1,24 @@
 //! DPDK's environment (EAL): its options, start and end, and its messages in our words.
 
-use std::ffi::{CString, c_char, c_int};
+use std::ffi::{CString, c_char, c_int, c_void};
 use std::fs;
 use std::os::unix::ffi::OsStrExt;
 use std::path::Path;
-use std::sync::{Mutex, MutexGuard, OnceLock, PoisonError};
+use std::ptr::NonNull;
+use std::sync::OnceLock;
 
+use millrace_core::memory::{Descriptor, register_external_release};
+use millrace_core::{Lock, Packet};
 use rustix::thread::{CpuSet, sched_getaffinity, sched_setaffinity};
 
-use super::abi::Table;
-use super::{plugin, queue};
+use super::abi::{Mbuf, Table};
+use super::plugin;
 
 /// Megabytes of ordinary pages that DPDK gets without huge pages; they are used only when touched.
 const ORDINARY_MEGABYTES: &str = "1024";
 
 /// The options that the user gave, if any.
-static CHOSEN: Mutex<Option<Vec<String>>> = Mutex::new(None);
+static CHOSEN: Lock<Option<Vec<String>>> = Lock::new(None);
 
 /// The environment, or why it could not be started. It is started once in a process.
 static STARTED: OnceLock<Result<Environment, String>> = OnceLock::new();
@@ -28,7 +31,7 @@ struct Environment {
 /// Sets the options of DPDK's environment, as given after `--dpdk`. Only a call before DPDK [starts](start)
 /// has an effect.
 pub fn choose_options(options: Vec<String>) {
-    *lock(&CHOSEN) = Some(options);
+    *CHOSEN.lock() = Some(options);
 }
 
 /// Starts DPDK unless it runs. Call it before creating other threads. The calling thread stays on the cores
@@ -73,7 +76,7 @@ pub(super) fn messages(table: &Table) -> String {
 
 fn try_start() -> Result<Environment, String> {
     let table = plugin::load()?;
-    let chosen = lock(&CHOSEN).clone();
+    let chosen = CHOSEN.lock().clone();
     let (options, mut notes) = complete(chosen, huge_pages_free(), &usable_cores())?;
     let arguments: Vec<CString> = std::iter::once(plugin::program().as_bytes().to_vec())
         .chain(options.iter().map(|option| option.clone().into_bytes()))
@@ -86,7 +89,7 @@ fn try_start() -> Result<Environment, String> {
     // SAFETY: so many strings, which DPDK keeps pointers to: they are leaked below. The plugin calls
     // `released` with what `attach` was given.
     let result = unsafe {
-        (table.start)(pointers.len() as c_int, pointers.as_ptr(), verbose.into(), queue::released)
+        (table.start)(pointers.len() as c_int, pointers.as_ptr(), verbose.into(), released)
     };
     std::mem::forget(arguments);
     // DPDK pins the thread that starts it.
@@ -97,12 +100,31 @@ fn try_start() -> Result<Environment, String> {
     if result < 0 {
         return Err(explain(&said, result));
     }
-    queue::register_release();
+    register_external_release(release);
     // SAFETY: the version is a string that lives as long as the library.
     let version = unsafe { std::ffi::CStr::from_ptr((table.version)()) };
     notes.insert(0, version.to_string_lossy().into_owned());
     notes.extend(devices_that_failed(&said));
     Ok(Environment { table, notes })
+}
+
+/// Returns mbufs to their pools when their last packet is dropped.
+fn release(mbufs: &[NonNull<Descriptor>]) {
+    if let Some(table) = table() {
+        // SAFETY: the engine gives each mbuf that it got back once; a `NonNull` is a pointer.
+        unsafe { (table.release)(mbufs.as_ptr().cast::<Mbuf>(), mbufs.len() as u32) };
+    }
+}
+
+/// Called when a device is done with one of our packets.
+///
+/// # Safety
+/// `owner` is a descriptor that [`Packet::become_mbuf`] gave up, and this is called once for it.
+unsafe extern "C" fn released(owner: *mut c_void) {
+    if let Some(descriptor) = NonNull::new(owner.cast()) {
+        // SAFETY: the caller's promise.
+        drop(unsafe { Packet::from_raw(descriptor) });
+    }
 }
 
 /// The chosen options with those that the program adds, and what that means for the user.
@@ -226,10 +248,6 @@ fn devices_that_failed(said: &str) -> Vec<String> {
     let words = ["Driver cannot attach the device", "failed to initialize", "cannot be used"];
     let failed = said.lines().filter(|line| words.iter().any(|words| line.contains(words)));
     failed.map(|line| format!("DPDK: {}", plain(line))).collect()
-}
-
-pub(super) fn lock<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
-    mutex.lock().unwrap_or_else(PoisonError::into_inner)
 }
 
 #[cfg(test)]

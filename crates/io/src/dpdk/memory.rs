@@ -1,11 +1,14 @@
 //! DPDK's packet memory: the settings of DPDKInfo for all ports.
 
-use std::sync::Mutex;
+use millrace_core::Lock;
 
-use super::environment::{lock, table};
+use super::environment::table;
 
 /// Bytes of headroom of a received packet (`RTE_PKTMBUF_HEADROOM`).
 pub(super) const HEADROOM: usize = 128;
+
+/// Bytes around a packet: Ethernet header, two VLAN tags, check sequence.
+pub(super) const FRAME: u32 = 14 + 8 + 4;
 
 /// The pools of mbufs, one for each NUMA node that has ports, and the thresholds of all rings.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
@@ -24,16 +27,16 @@ pub struct Memory {
 /// host and write-back threshold of receive, then of transmit rings.
 pub type Thresholds = [Option<u8>; 6];
 
-static MEMORY: Mutex<Memory> =
-    Mutex::new(Memory { mbufs: None, room: None, cache: None, thresholds: [None; 6] });
+static MEMORY: Lock<Memory> =
+    Lock::new(Memory { mbufs: None, room: None, cache: None, thresholds: [None; 6] });
 
 /// Sets the memory for ports that are opened from now on; an existing pool does not change.
 pub fn set_memory(memory: Memory) {
-    *lock(&MEMORY) = memory;
+    *MEMORY.lock() = memory;
 }
 
 pub(super) fn memory() -> Memory {
-    *lock(&MEMORY)
+    *MEMORY.lock()
 }
 
 /// Name, size and free mbufs of each pool.

@@ -39,10 +39,9 @@ pub use environment::{choose_options, finish, notes, start};
 pub use memory::{Memory, Thresholds, pools, set_memory};
 pub use port::{Port, port};
 
-use crate::method::{DpdkOptions, Method};
-use crate::queue::{
-    Backend, DeviceError, DeviceFacts, Opened, RxOptions, RxQueue, TxOptions, TxQueue,
-};
+use crate::method::Method;
+use crate::options::{RxOptions, TxOptions};
+use crate::queue::{Backend, DeviceError, DeviceFacts, Opened, RxQueue, TxQueue};
 
 /// DPDK's ports. All values refer to the same ones: there is one DPDK in a process.
 #[derive(Clone, Copy, Debug, Default)]
@@ -54,9 +53,9 @@ impl Backend for Dpdk {
         device: &str,
         options: &RxOptions,
     ) -> Result<Opened<dyn RxQueue>, DeviceError> {
-        start().map_err(|what| refused(device, what))?;
+        start().map_err(|what| DeviceError::unsupported(device, what))?;
         let port = Port::of(device)?;
-        port.wish_rx(options).map_err(|what| refused(device, what))
+        port.wish_rx(options).map_err(|what| DeviceError::unsupported(device, what))
     }
 
     fn open_tx(
@@ -64,16 +63,16 @@ impl Backend for Dpdk {
         device: &str,
         options: &TxOptions,
     ) -> Result<Opened<dyn TxQueue>, DeviceError> {
-        start().map_err(|what| refused(device, what))?;
+        start().map_err(|what| DeviceError::unsupported(device, what))?;
         let port = Port::of(device)?;
-        port.wish_tx(options).map_err(|what| refused(device, what))
+        port.wish_tx(options).map_err(|what| DeviceError::unsupported(device, what))
     }
 
     fn start(&self) -> Result<Vec<(String, String)>, DeviceError> {
         let mut changes = Vec::new();
         for port in port::wished() {
             let name = port.name().to_owned();
-            let said = port.open().map_err(|what| refused(&name, what))?;
+            let said = port.open().map_err(|what| DeviceError::unsupported(&name, what))?;
             changes.extend(said.into_iter().map(|change| (name.clone(), change)));
         }
         Ok(changes)
@@ -94,17 +93,5 @@ impl Backend for Dpdk {
 
     fn ipv4(&self, _device: &str) -> Option<Ipv4Prefix> {
         None
-    }
-}
-
-fn refused(device: &str, what: String) -> DeviceError {
-    DeviceError::Unsupported { device: device.to_owned(), what }
-}
-
-/// The options of a method that is DPDK.
-fn options(method: &Method) -> DpdkOptions {
-    match method {
-        Method::Dpdk(options) => options.clone(),
-        _ => DpdkOptions::default(),
     }
 }

@@ -1,30 +1,31 @@
 //! Ports: the requests for them, opening and closing them, and their information.
 
+mod find;
 mod tell;
 mod wishes;
 
 use std::collections::BTreeMap;
 use std::ffi::{CStr, c_int};
 use std::io;
+use std::sync::Arc;
 use std::sync::atomic::{AtomicUsize, Ordering};
-use std::sync::{Arc, Mutex};
 use std::time::{Duration, Instant};
 
+use millrace_core::Lock;
 use millrace_core::memory::Arena;
 
 use super::abi::{Config, Info, Pool, Table, offload};
-use super::environment::{lock, messages, table};
-use super::memory::{HEADROOM, memory};
+use super::environment::{messages, table};
+use super::memory::{FRAME, HEADROOM, memory};
 use super::queue::{Rx, Sleep, Tx};
 use crate::method::Pause;
-use crate::queue::{
-    Capabilities, DeviceError, Opened, RxOptions, RxQueue, Spread, TxOptions, TxQueue,
-};
-use tell::{no_port, number_of, text};
+use crate::options::{RxOptions, Spread, TxOptions};
+use crate::queue::{Capabilities, DeviceError, Opened, RxQueue, TxQueue};
+use find::{no_port, number_of, text};
 use wishes::{Wanted, agree, largest_room, merge_options, options_from, options_of, ring};
 
 /// The requested ports, by number. Ports do not disappear while DPDK runs.
-static PORTS: Mutex<BTreeMap<u16, Arc<Port>>> = Mutex::new(BTreeMap::new());
+static PORTS: Lock<BTreeMap<u16, Arc<Port>>> = Lock::new(BTreeMap::new());
 
 /// The default number of mbufs of a pool, and the minimum that is useful.
 const MBUFS: u32 = 65_536;
@@ -32,9 +33,6 @@ const FEWEST_MBUFS: u32 = 4096;
 
 /// Mbufs that a thread caches: two bursts of the maximum length, so that none goes through the pool's ring.
 const CACHE: u32 = 512;
-
-/// Bytes around a packet: Ethernet header, two VLAN tags, check sequence.
-const FRAME: u32 = 14 + 8 + 4;
 
 /// How long to wait for a card's link when it is opened: autonegotiation needs some time.
 const LINK_PATIENCE: Duration = Duration::from_secs(2);
@@ -46,7 +44,7 @@ pub struct Port {
     info: Info,
     name: String,
     driver: String,
-    state: Mutex<State>,
+    state: Lock<State>,
 }
 
 #[derive(Default)]
@@ -65,7 +63,7 @@ struct State {
 #[derive(Default)]
 pub(super) struct Sharers {
     pub(super) count: AtomicUsize,
-    pub(super) turn: Mutex<()>,
+    pub(super) turn: Lock<()>,
 }
 
 /// What an open port's queues need to know.
@@ -97,9 +95,9 @@ pub fn port(device: &str) -> Option<Arc<Port>> {
 
 /// The ports with requested queues that are not open yet.
 pub(super) fn wished() -> Vec<Arc<Port>> {
-    let ports = lock(&PORTS);
+    let ports = PORTS.lock();
     let waiting = ports.values().filter(|port| {
-        let state = lock(&port.state);
+        let state = port.state.lock();
         state.users > 0 && state.open.is_none()
     });
     waiting.cloned().collect()
@@ -110,7 +108,7 @@ impl Port {
     pub(super) fn of(device: &str) -> Result<Arc<Port>, DeviceError> {
         let table = table().ok_or_else(|| DeviceError::Unknown(device.to_owned()))?;
         let number = number_of(table, device).ok_or_else(|| no_port(table, device))?;
-        let mut ports = lock(&PORTS);
+        let mut ports = PORTS.lock();
         if let Some(port) = ports.get(&number) {
             return Ok(port.clone());
         }
@@ -126,7 +124,7 @@ impl Port {
             name: text(&info.name),
             driver: text(&info.driver),
             info,
-            state: Mutex::default(),
+            state: Lock::default(),
         });
         ports.insert(number, port.clone());
         Ok(port)
@@ -181,7 +179,7 @@ impl Port {
 
     /// Receive and transmit queues that elements use.
     pub fn queues(&self) -> (usize, usize) {
-        let state = lock(&self.state);
+        let state = self.state.lock();
         (state.receiving.len(), state.transmitting.len())
     }
 
@@ -191,7 +189,7 @@ impl Port {
         options: &RxOptions,
     ) -> Result<Opened<dyn RxQueue>, String> {
         self.refuse_rx(options)?;
-        let mut state = lock(&self.state);
+        let mut state = self.state.lock();
         if state.open.is_some() {
             return Err("the port is in use already".to_owned());
         }
@@ -263,7 +261,7 @@ impl Port {
         self: &Arc<Self>,
         options: &TxOptions,
     ) -> Result<Opened<dyn TxQueue>, String> {
-        let mut state = lock(&self.state);
+        let mut state = self.state.lock();
         if state.open.is_some() {
             return Err("the port is in use already".to_owned());
         }
@@ -300,7 +298,7 @@ impl Port {
 
     /// Opens the port unless it is open; returns what was done, as sentences.
     pub(super) fn open(&self) -> Result<Vec<String>, String> {
-        let mut state = lock(&self.state);
+        let mut state = self.state.lock();
         if state.open.is_some() {
             return Ok(Vec::new());
         }
@@ -325,12 +323,12 @@ impl Port {
     /// Opens the port on the first use of its queues.
     pub(super) fn open_late(&self) -> io::Result<Open> {
         self.open().map_err(io::Error::other)?;
-        lock(&self.state).open.ok_or_else(|| io::Error::other("the port is closed"))
+        self.state.lock().open.ok_or_else(|| io::Error::other("the port is closed"))
     }
 
     /// The users of transmit queue `number`, which take turns.
     pub(super) fn sharers(&self, number: u16) -> Option<Arc<Sharers>> {
-        lock(&self.state).transmitting.get(usize::from(number)).cloned()
+        self.state.lock().transmitting.get(usize::from(number)).cloned()
     }
 
     fn config(&self, state: &State) -> Config {
@@ -493,13 +491,13 @@ impl Port {
 
     /// Whether this is the first of the receive queues in use.
     pub(super) fn is_first(&self, number: u16) -> bool {
-        let first = lock(&self.state).receiving.iter().position(|taken| *taken);
+        let first = self.state.lock().receiving.iter().position(|taken| *taken);
         first == Some(usize::from(number))
     }
 
     /// Releases a receive queue.
     pub(super) fn leave_rx(&self, number: u16) {
-        let mut state = lock(&self.state);
+        let mut state = self.state.lock();
         if let Some(taken) = state.receiving.get_mut(usize::from(number)) {
             *taken = false;
         }
@@ -508,7 +506,7 @@ impl Port {
 
     /// Releases a transmit queue.
     pub(super) fn leave_tx(&self) {
-        self.leave(&mut lock(&self.state));
+        self.leave(&mut self.state.lock());
     }
 
     /// When the last queue is released, the port is closed, and restored to its earlier state.

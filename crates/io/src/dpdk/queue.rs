@@ -1,13 +1,12 @@
 //! Queues of a port: one DPDK call for each burst.
 
-use std::ffi::c_void;
 use std::io;
 use std::os::fd::{BorrowedFd, OwnedFd};
 use std::ptr::NonNull;
 use std::sync::Arc;
 use std::sync::atomic::Ordering;
 
-use millrace_core::memory::{CopyCause, Descriptor, Limits, copies, register_external_release};
+use millrace_core::memory::{CopyCause, Limits, copies};
 use millrace_core::{Batch, Packet};
 use rustix::event::epoll;
 use rustix::time::{
@@ -15,42 +14,19 @@ use rustix::time::{
     timerfd_settime,
 };
 
-use super::abi::{Mbuf, Table};
-use super::environment::table;
+use super::abi::Table;
 use super::port::{Open, Port, Sharers};
 use super::thread::make_known;
 use crate::meter::Meter;
 use crate::method::DpdkOptions;
-use crate::queue::{RxOptions, RxQueue, TxQueue};
+use crate::options::RxOptions;
+use crate::queue::{RxQueue, TxQueue};
 
 /// `ol_flags` bit of a packet whose VLAN tag the card removed (`RTE_MBUF_F_RX_VLAN_STRIPPED`).
 const VLAN_STRIPPED: u64 = 1 << 6;
 
 /// No packet has more bytes.
 const LONGEST: usize = 65_535;
-
-/// Makes mbufs return to their pools when their last packet is dropped.
-pub(super) fn register_release() {
-    register_external_release(release);
-}
-
-fn release(mbufs: &[NonNull<Descriptor>]) {
-    if let Some(table) = table() {
-        // SAFETY: the engine gives each mbuf that it got back once; a `NonNull` is a pointer.
-        unsafe { (table.release)(mbufs.as_ptr().cast::<Mbuf>(), mbufs.len() as u32) };
-    }
-}
-
-/// Called when a device is done with one of our packets.
-///
-/// # Safety
-/// `owner` is a descriptor that [`Packet::become_mbuf`] gave up, and this is called once for it.
-pub(super) unsafe extern "C" fn released(owner: *mut c_void) {
-    if let Some(descriptor) = NonNull::new(owner.cast()) {
-        // SAFETY: the caller's promise.
-        drop(unsafe { Packet::from_raw(descriptor) });
-    }
-}
 
 /// A receive queue.
 #[repr(align(128))]
@@ -315,7 +291,7 @@ impl TxQueue for Tx {
         };
         make_known(self.table);
         let shared = self.sharers.count.load(Ordering::Relaxed) > 1;
-        let _turn = shared.then(|| super::environment::lock(&self.sharers.turn));
+        let _turn = shared.then(|| self.sharers.turn.lock());
         let table = self.table;
         let (port, number, send) = (self.port.number(), self.number, table.transmit);
         let pool = open.pool.cast_const().cast();

@@ -5,8 +5,7 @@
 
 use super::error::{Error, ErrorKind};
 use super::fields::{ByteOrder, Fields};
-use super::input::Input;
-use super::reader::Found;
+use super::input::{Found, Input};
 use super::{LinkType, MAX_CAPTURED};
 
 /// Microsecond timestamps.

@@ -7,6 +7,7 @@ use std::path::Path;
 
 use super::compress::{Format, Unpacker};
 use super::error::{Error, ErrorKind};
+use super::link_type::LinkType;
 use super::mapping::Mapping;
 
 /// How a [`Reader`](super::Reader) accesses the bytes of a regular file.
@@ -32,6 +33,20 @@ const PIECE: usize = 1 << 17;
 /// The maximum number of bytes of a stream that a reader holds: any part, and what was read together with its
 /// end.
 const BUFFER: usize = LARGEST_PART + PIECE;
+
+/// A record in the window of an input.
+pub(super) struct Found {
+    pub(super) timestamp: u64,
+    pub(super) original_len: u32,
+    /// The start of the packet in the window.
+    pub(super) start: usize,
+    /// The number of its captured bytes.
+    pub(super) captured: usize,
+    /// Bytes of the record.
+    pub(super) total: usize,
+    pub(super) link_type: LinkType,
+    pub(super) interface: u32,
+}
 
 #[derive(Debug)]
 enum Source {

@@ -73,12 +73,6 @@ impl LinkType {
         if self == Self::HOST_RAW { Self::IP } else { self }
     }
 
-    /// Whether [`Self::ip_offset`] supports this type.
-    #[must_use]
-    pub fn carries_ip(self) -> bool {
-        Header::first(self).is_some()
-    }
-
     /// The offset of the IPv4 or IPv6 header of `frame`, according to the headers before it.
     ///
     /// It does not examine the IP header itself: the offset may be the frame's length, and the version field

@@ -5,8 +5,7 @@
 use super::classic::SECOND;
 use super::error::{Error, ErrorKind};
 use super::fields::{ByteOrder, Fields};
-use super::input::{Input, LARGEST_PART};
-use super::reader::Found;
+use super::input::{Found, Input, LARGEST_PART};
 use super::{LinkType, MAX_CAPTURED};
 
 /// Block types.

@@ -54,20 +54,6 @@ enum Format {
     PcapNg(PcapNg),
 }
 
-/// A record in the window of an input.
-pub(super) struct Found {
-    pub(super) timestamp: u64,
-    pub(super) original_len: u32,
-    /// The start of the packet in the window.
-    pub(super) start: usize,
-    /// The number of its captured bytes.
-    pub(super) captured: usize,
-    /// Bytes of the record.
-    pub(super) total: usize,
-    pub(super) link_type: LinkType,
-    pub(super) interface: u32,
-}
-
 impl Reader {
     /// Opens a file; `-` is standard input.
     ///

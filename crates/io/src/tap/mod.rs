@@ -14,90 +14,25 @@
 //! queue that last transmitted packets of that flow, and spreads the others by hash. So a thread that
 //! receives from a queue and transmits to it keeps its flows.
 
+mod port;
 mod receive;
 mod set_up;
 mod system;
 mod transmit;
 
 use std::io;
-use std::net::Ipv4Addr;
 use std::os::fd::OwnedFd;
 use std::sync::Arc;
 
-use millrace_core::net::{EtherAddress, Ipv4Prefix, Ipv6Prefix};
-
+use port::Port;
 use receive::Receiver;
 use set_up::Interface;
 use transmit::Transmitter;
 
 use crate::offload::Link;
+pub use crate::options::{TapKind, TapOptions};
+pub use crate::queue::Tap;
 use crate::queue::{Capabilities, DeviceError, Opened, RxQueue, TxQueue};
-
-/// The kind of interface.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash)]
-pub enum TapKind {
-    /// One for Ethernet frames.
-    #[default]
-    Tap,
-    /// One for IP packets.
-    Tun,
-}
-
-/// The settings of an interface.
-#[derive(Clone, Debug, PartialEq, Eq)]
-pub struct TapOptions {
-    /// The kind of packets that it carries.
-    pub kind: TapKind,
-    /// Its name; by default the kernel chooses `tap0`, `tun1`, ... An existing interface, made by
-    /// `ip tuntap add`, is used.
-    pub name: Option<String>,
-    /// How many queues it has; at least 1.
-    pub queues: usize,
-    /// The machine's address on it, and the network that it reaches.
-    pub ipv4: Option<Ipv4Prefix>,
-    /// The same for IPv6.
-    pub ipv6: Option<Ipv6Prefix>,
-    /// A host on that network through which the machine reaches all other hosts.
-    pub gateway: Option<Ipv4Addr>,
-    /// Its Ethernet address; by default the kernel chooses.
-    pub ether: Option<EtherAddress>,
-    /// The maximum packet length without its Ethernet header, in bytes; by default the kernel's 1,500.
-    pub mtu: Option<usize>,
-    /// Whether to bring it up. It is brought up for an address too.
-    pub up: bool,
-    /// Free bytes before each received packet.
-    pub headroom: usize,
-    /// Whether large segments and unfinished checksums may cross it in either direction.
-    pub offloads: bool,
-}
-
-impl Default for TapOptions {
-    fn default() -> Self {
-        Self {
-            kind: TapKind::Tap,
-            name: None,
-            queues: 1,
-            ipv4: None,
-            ipv6: None,
-            gateway: None,
-            ether: None,
-            mtu: None,
-            up: true,
-            headroom: 128,
-            offloads: true,
-        }
-    }
-}
-
-/// An interface that is ready, with the requested number of queues in each direction.
-pub struct Tap {
-    /// Its name.
-    pub name: String,
-    /// For packets from the machine.
-    pub rx: Opened<dyn RxQueue>,
-    /// For packets to the machine.
-    pub tx: Opened<dyn TxQueue>,
-}
 
 /// Creates an interface, in the network namespace of the calling thread. It disappears when all of its queues
 /// have been dropped, also when the process is killed. An interface that existed before stays, with its
@@ -107,11 +42,6 @@ pub struct Tap {
 /// The kernel has no TAP interfaces or refuses an operation; the message names it.
 pub fn open(options: &TapOptions) -> Result<Tap, DeviceError> {
     let wish = options.name.as_deref().unwrap_or("");
-    let refused = |name: &str, step: &'static str, source: io::Error| DeviceError::Refused {
-        device: name.to_owned(),
-        step,
-        source,
-    };
     let several = options.queues > 1;
     let existed = options.name.as_deref().is_some_and(Interface::exists);
     let (first, name) = system::attach(options.kind, wish, several).map_err(|error| {
@@ -125,14 +55,15 @@ pub fn open(options: &TapOptions) -> Result<Tap, DeviceError> {
     }
     for queue in &queues {
         system::set_offloads(queue, options.offloads)
-            .map_err(|error| refused(&name, "set the offloads", error))?;
+            .map_err(|error| DeviceError::refused(&name, "set the offloads", error))?;
     }
     let interface = Interface::set_up(&name, existed, options)
-        .map_err(|(step, error)| refused(&name, step, error))?;
-    let mtu = interface.mtu().map_err(|error| refused(&name, "ask for the MTU", error))?;
+        .map_err(|(step, error)| DeviceError::refused(&name, step, error))?;
+    let mtu =
+        interface.mtu().map_err(|error| DeviceError::refused(&name, "ask for the MTU", error))?;
     let interface = Arc::new(interface);
     with_queues(&name, queues, interface, mtu, options)
-        .map_err(|error| refused(&name, "make an epoll instance", error))
+        .map_err(|error| DeviceError::refused(&name, "make an epoll instance", error))
 }
 
 fn with_queues(
@@ -165,13 +96,6 @@ fn with_queues(
     })
 }
 
-/// One queue; both directions use the same descriptor.
-struct Port {
-    /// Dropped first: the settings must not be restored while a queue is open.
-    file: OwnedFd,
-    _interface: Arc<Interface>,
-}
-
 /// Explains the errors of the first operation better than the kernel's messages.
 fn explain(device: &str, existed: bool, several: bool, source: io::Error) -> DeviceError {
     let what = match source.raw_os_error() {
@@ -190,8 +114,8 @@ fn explain(device: &str, existed: bool, several: bool, source: io::Error) -> Dev
         }
         _ => {
             let step = "make a TAP interface";
-            return DeviceError::Refused { device: device.to_owned(), step, source };
+            return DeviceError::refused(device, step, source);
         }
     };
-    DeviceError::Unsupported { device: device.to_owned(), what: what.to_owned() }
+    DeviceError::unsupported(device, what)
 }

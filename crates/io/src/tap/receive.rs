@@ -8,7 +8,7 @@ use std::sync::Arc;
 use millrace_core::memory::copies::{self, CopyCause};
 use millrace_core::{Batch, Packet, PacketType};
 
-use super::Port;
+use super::port::Port;
 use crate::meter::Meter;
 use crate::offload::{Finished, Finisher, HEADER, Link, Offload};
 use crate::queue::RxQueue;

@@ -8,8 +8,8 @@ use millrace_core::net::EtherAddress;
 use rustix::net::{AddressFamily, SocketFlags, SocketType};
 
 use super::system::{self, Number};
-use super::{TapKind, TapOptions};
 use crate::netlink::Netlink;
+use crate::options::{TapKind, TapOptions};
 
 /// A configured interface. Dropping it restores the settings that do not disappear with the interface.
 #[derive(Debug)]

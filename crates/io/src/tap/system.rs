@@ -11,8 +11,8 @@ use millrace_core::net::EtherAddress;
 use rustix::fs::{Mode, OFlags};
 use rustix::net::{AddressFamily, SocketFlags, SocketType};
 
-use super::TapKind;
 use crate::offload;
+use crate::options::TapKind;
 
 /// A new queue of the interface `name`, which is created if it does not exist; if the name is empty, the
 /// kernel chooses one. Returns the interface's name.

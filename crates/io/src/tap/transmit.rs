@@ -6,7 +6,7 @@ use std::sync::Arc;
 use millrace_core::memory::copies::{self, CopyCause};
 use millrace_core::{Batch, Packet};
 
-use super::Port;
+use super::port::Port;
 use crate::meter::Meter;
 use crate::offload::Link;
 use crate::offload::merge::{self, Message};

@@ -9,7 +9,6 @@ use std::collections::HashMap;
 use std::mem;
 use std::rc::Rc;
 
-use super::MAX_EXPANSION_DEPTH;
 use super::arguments::{REST, assign};
 use super::program::{Class, Compound, Edge, Limits, Node, Port, Program, Tunnel};
 use super::scope::{Budget, Scope};
@@ -19,6 +18,9 @@ use crate::diagnostic::{Diagnostic, Findings, shorten};
 use crate::graph::{Assembly, ConfigText, ElementDecl, Graph, Part};
 use crate::source::{SourceMap, Span};
 use crate::variables::TooLong;
+
+/// Compound elements nested deeper than this are an error.
+pub const MAX_EXPANSION_DEPTH: usize = 100;
 
 /// Expands a program into the elements and connections of the graph.
 pub(super) fn expand(

@@ -4,12 +4,17 @@ use std::collections::HashMap;
 use std::collections::hash_map::Entry;
 use std::path::{Path, PathBuf};
 
-use super::FindLibrary;
 use crate::ast::{DirectiveKind, File, Item};
 use crate::config::{split_args, split_words, unquote};
 use crate::diagnostic::Findings;
 use crate::parser::parse_findings;
 use crate::source::{SourceId, SourceMap};
+
+/// Finds the text of a library: gets its name and the name of the file that requires it, and returns the name
+/// for messages and the text, or an error message.
+///
+/// [`find_in_click_path`] is the one that Click users expect.
+pub type FindLibrary<'o> = &'o dyn Fn(&str, &str) -> Result<(String, String), String>;
 
 /// More libraries are an error: a program may be writing them as fast as they are read.
 const MAX_LIBRARIES: usize = 100;

@@ -27,22 +27,14 @@ mod resolve;
 mod scope;
 mod tunnels;
 
+pub use expand::MAX_EXPANSION_DEPTH;
 use library::Libraries;
-pub use library::{find_in_click_path, find_in_path};
+pub use library::{FindLibrary, find_in_click_path, find_in_path};
 use program::Limits;
 
 use crate::diagnostic::{Diagnostic, Findings};
 use crate::graph::{Assembly, Graph};
 use crate::source::{SourceId, SourceMap};
-
-/// Compound elements nested deeper than this are an error.
-pub const MAX_EXPANSION_DEPTH: usize = 100;
-
-/// Finds the text of a library: gets its name and the name of the file that requires it, and returns the name
-/// for messages and the text, or an error message.
-///
-/// [`find_in_click_path`] is the one that Click users expect.
-pub type FindLibrary<'o> = &'o dyn Fn(&str, &str) -> Result<(String, String), String>;
 
 /// The options of [`compile`].
 #[derive(Clone, Copy, Default)]

@@ -59,6 +59,7 @@
 
 mod cache;
 mod classifier;
+mod cursor;
 pub mod image;
 mod key;
 mod live;
@@ -71,9 +72,9 @@ mod tree;
 
 pub use cache::FlowCache;
 pub use classifier::{Classifier, NONE};
+pub use cursor::RuleError;
 pub use image::Image;
 pub use key::Key;
 pub use live::{LiveRules, NoSuchRule};
-pub use parse::RuleError;
 pub use rule::{Action, Masked, Ports, Rule, RuleSet};
 pub use table::DROP;

@@ -1,11 +1,11 @@
 //! `-R`: the configuration is replaced while the router runs, by writing the handler `hotconfig`.
 
 use std::sync::mpsc::{RecvTimeoutError, channel};
-use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::sync::{Arc, MutexGuard};
 use std::time::Duration;
 
-use millrace_core::Router;
 use millrace_core::services::HotConfig;
+use millrace_core::{Lock, Router};
 
 use super::options::Options;
 use super::{build, complain, read, sockets};
@@ -15,9 +15,9 @@ use crate::signals::StopOnSignal;
 /// The router that runs, whichever that is at the moment.
 pub(super) struct HotSwap {
     options: Options,
-    state: Mutex<State>,
+    state: Lock<State>,
     /// Held by whoever replaces the configuration.
-    replacing: Mutex<()>,
+    replacing: Lock<()>,
 }
 
 #[derive(Default)]
@@ -33,7 +33,7 @@ const PATIENCE: Duration = Duration::from_secs(5);
 
 impl HotSwap {
     pub(super) fn new(options: Options) -> Self {
-        Self { options, state: Mutex::default(), replacing: Mutex::default() }
+        Self { options, state: Lock::default(), replacing: Lock::default() }
     }
 
     /// The service that replaces the configuration.
@@ -82,12 +82,12 @@ impl HotSwap {
     }
 
     fn state(&self) -> MutexGuard<'_, State> {
-        self.state.lock().unwrap_or_else(PoisonError::into_inner)
+        self.state.lock()
     }
 
     /// Replaces the configuration by the one in a text. The error is what is wrong with it.
     fn replace(self: &Arc<Self>, text: &str) -> Result<(), String> {
-        let _alone = self.replacing.lock().unwrap_or_else(PoisonError::into_inner);
+        let _alone = self.replacing.lock();
         let old = self.router();
         let mut loaded = read(&self.options, &Origin::Expression(text.to_owned()))?;
         sockets::add(&self.options, &mut loaded, ", RETRIES 1, RETRY_WARNINGS false");

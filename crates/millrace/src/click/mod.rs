@@ -13,13 +13,13 @@ use std::process::ExitCode;
 use std::sync::Arc;
 
 use millrace_core::run::{initialize, initialize_beside};
-use millrace_core::{Engine, Phase, Router};
+use millrace_core::{Engine, Phase, Router, os_error_text};
 use millrace_lang::{Diagnostic, SourceMap, Style, print_flat, render_all};
 
 use self::hot::HotSwap;
 use self::options::{Action, Options, Refusal};
 use self::stopwatch::Stopwatch;
-use crate::config::{Loaded, Origin, load, reason};
+use crate::config::{Loaded, Origin, load};
 use crate::dpdk::Running;
 use crate::messages::complain_as_click as complain;
 use crate::output;
@@ -191,7 +191,7 @@ fn write_flat(path: Option<&str>, loaded: &Loaded) -> bool {
     match std::fs::write(path, text) {
         Ok(()) => true,
         Err(error) => {
-            complain(format_args!("{path}: {}", reason(&error)));
+            complain(format_args!("{path}: {}", os_error_text(&error)));
             false
         }
     }

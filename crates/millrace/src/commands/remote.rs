@@ -5,6 +5,7 @@ use std::path::PathBuf;
 use std::process::ExitCode;
 
 use anyhow::{Context, bail};
+use millrace_core::os_error_text;
 
 use crate::control::{Access, Address, Client, ClientError};
 use crate::output;
@@ -105,7 +106,7 @@ impl Hotswap {
             std::io::stdin().lock().read_to_end(&mut text).context("<stdin>")?;
         } else {
             text = std::fs::read(&self.file)
-                .map_err(|error| anyhow::anyhow!(crate::config::reason(&error)))
+                .map_err(|error| anyhow::anyhow!(os_error_text(&error)))
                 .with_context(|| self.file.display().to_string())?;
         }
         let mut client = self.place.connect()?;
@@ -152,7 +153,7 @@ impl Socket {
 /// What the router said, without the words that the protocol adds.
 fn explain(error: ClientError) -> anyhow::Error {
     match error {
-        ClientError::Io(error) => anyhow::anyhow!(crate::config::reason(&error)),
+        ClientError::Io(error) => anyhow::anyhow!(os_error_text(&error)),
         ClientError::Refused { code: 520 | 590, message } => {
             let said = message.split_once('\n').map_or(message.as_str(), |(_, said)| said);
             anyhow::anyhow!(said.to_owned())

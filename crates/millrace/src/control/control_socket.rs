@@ -53,19 +53,18 @@ use std::net::Ipv4Addr;
 use std::path::PathBuf;
 use std::sync::atomic::{AtomicI64, Ordering::SeqCst};
 use std::sync::mpsc::channel;
-use std::sync::{Arc, Mutex, MutexGuard, PoisonError, Weak};
+use std::sync::{Arc, MutexGuard, Weak};
 use std::time::Duration;
 
 use millrace_core::args::{ElementRef, FileName, Word};
 use millrace_core::element::HandlerError;
 use millrace_core::names::NumberKind;
 use millrace_core::{
-    Class, Context, Element, Failed, Handlers, Init, Refused, Router, Setup, Timer, Timestamp,
-    register,
+    Class, Context, Element, Failed, Handlers, Init, Lock, Refused, Router, Setup, Timer,
+    Timestamp, os_error_text, register,
 };
 
 use super::{Access, Address, Manners, Server, Target};
-use crate::config::reason;
 
 /// The element; its manual is at the top of the file.
 pub struct ControlSocket {
@@ -77,7 +76,7 @@ pub struct ControlSocket {
     tries: AtomicI64,
     warns: bool,
     timer: Timer,
-    open: Mutex<Open>,
+    open: Lock<Open>,
 }
 
 /// What moves in a hot swap.
@@ -89,7 +88,7 @@ struct Open {
 
 /// The router that clients speak to, and the element that answers for it.
 #[derive(Default)]
-struct Served(Mutex<(Weak<Router>, Option<usize>)>);
+struct Served(Lock<(Weak<Router>, Option<usize>)>);
 
 register!(ControlSocket, "control_socket.rs");
 
@@ -178,7 +177,7 @@ impl Element for ControlSocket {
             tries,
             warns,
             timer,
-            open: Mutex::default(),
+            open: Lock::default(),
         })
     }
 
@@ -246,7 +245,7 @@ impl Element for ControlSocket {
 
 impl ControlSocket {
     fn open(&self) -> MutexGuard<'_, Open> {
-        self.open.lock().unwrap_or_else(PoisonError::into_inner)
+        self.open.lock()
     }
 
     fn address(&self) -> Address {
@@ -259,7 +258,7 @@ impl ControlSocket {
         let access = Access { read_only: self.read_only, token };
         let manners = Manners { access, announces: self.announces.clone() };
         let server = Server::start_with(&self.address, open.served.clone(), manners)
-            .map_err(|error| format!("bind: {}", reason(&error)))?;
+            .map_err(|error| format!("bind: {}", os_error_text(&error)))?;
         open.server = Some(server);
         Ok(())
     }
@@ -277,11 +276,11 @@ impl ControlSocket {
 
 impl Served {
     fn set(&self, router: &Arc<Router>, proxy: Option<usize>) {
-        *self.0.lock().unwrap_or_else(PoisonError::into_inner) = (Arc::downgrade(router), proxy);
+        *self.0.lock() = (Arc::downgrade(router), proxy);
     }
 
     fn get(&self) -> Result<(Arc<Router>, Option<usize>), HandlerError> {
-        let (router, proxy) = &*self.0.lock().unwrap_or_else(PoisonError::into_inner);
+        let (router, proxy) = &*self.0.lock();
         let router = router.upgrade().ok_or("the router has ended")?;
         Ok((router, *proxy))
     }

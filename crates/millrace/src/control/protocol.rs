@@ -27,10 +27,8 @@
 use std::path::Path;
 use std::sync::Arc;
 
-use millrace_core::{HandlerError, Router};
+use millrace_core::{HandlerError, Router, os_error_text};
 use millrace_lang::ascii_quotes;
-
-use crate::config::reason;
 
 /// What the server says when a connection is opened.
 pub const GREETING: &[u8] = b"Click::ControlSocket/1.3\r\n";
@@ -143,8 +141,8 @@ impl Access {
     /// The file cannot be read, or its first line is empty; the message names it.
     pub fn token_in(file: &Path) -> Result<Arc<str>, String> {
         let name = file.display();
-        let text =
-            std::fs::read_to_string(file).map_err(|error| format!("{name}: {}", reason(&error)))?;
+        let text = std::fs::read_to_string(file)
+            .map_err(|error| format!("{name}: {}", os_error_text(&error)))?;
         match text.lines().next().map(str::trim) {
             None | Some("") => {
                 Err(format!("{name}: the first line is to be a token, and is empty"))

@@ -8,11 +8,12 @@ use std::os::unix::fs::{FileTypeExt, MetadataExt};
 use std::os::unix::net::{UnixListener, UnixStream};
 use std::path::{Path, PathBuf};
 use std::str::FromStr;
+use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
-use std::sync::{Arc, Mutex, PoisonError};
 use std::thread::JoinHandle;
 use std::time::{Duration, Instant};
 
+use millrace_core::Lock;
 use rustix::event::{EventfdFlags, PollFd, PollFlags, eventfd, poll};
 use rustix::fs::{self, Mode};
 use rustix::io::Errno;
@@ -119,7 +120,7 @@ struct Shared {
     stopping: AtomicBool,
     /// Readable when the server stops.
     wake: OwnedFd,
-    clients: Mutex<Vec<(Stream, JoinHandle<()>)>>,
+    clients: Lock<Vec<(Stream, JoinHandle<()>)>>,
     /// The bytes that clients keep in memory.
     held: AtomicUsize,
 }
@@ -156,7 +157,7 @@ impl Server {
             manners,
             stopping: AtomicBool::new(false),
             wake: eventfd(0, EventfdFlags::CLOEXEC | EventfdFlags::NONBLOCK)?,
-            clients: Mutex::default(),
+            clients: Lock::default(),
             held: AtomicUsize::new(0),
         });
         let thread = std::thread::Builder::new().name("control".to_owned()).spawn({
@@ -208,7 +209,7 @@ fn wait_for(clients: &mut Vec<(Stream, JoinHandle<()>)>) {
 
 impl Shared {
     fn clients(&self) -> std::sync::MutexGuard<'_, Vec<(Stream, JoinHandle<()>)>> {
-        self.clients.lock().unwrap_or_else(PoisonError::into_inner)
+        self.clients.lock()
     }
 
     fn listen(self: &Arc<Self>, listener: &Listener) {

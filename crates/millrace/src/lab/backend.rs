@@ -4,9 +4,9 @@
 //! hosts act, on the thread that asked, so that one seed gives one run.
 
 use std::io;
-use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::sync::Arc;
 
-use millrace_core::{Batch, Packet, Timestamp};
+use millrace_core::{Batch, Lock, Packet, Timestamp};
 use millrace_io::tap::{Tap, TapOptions};
 use millrace_io::{
     Backend, DeviceError, Opened, QueueCounts, RxOptions, RxQueue, TxOptions, TxQueue, bpf,
@@ -16,10 +16,10 @@ use super::world::World;
 
 /// The lab's backend.
 #[derive(Clone)]
-pub(super) struct LabBackend(pub(super) Arc<Mutex<World>>);
+pub(super) struct LabBackend(pub(super) Arc<Lock<World>>);
 
 struct Queue {
-    world: Arc<Mutex<World>>,
+    world: Arc<Lock<World>>,
     wire: usize,
     headroom: usize,
     snap_length: usize,
@@ -63,7 +63,7 @@ impl LabBackend {
         headroom: usize,
         snap_length: usize,
     ) -> Result<Queue, DeviceError> {
-        let wire = lock(&self.0).wire(device);
+        let wire = self.0.lock().wire(device);
         let wire = wire.ok_or_else(|| DeviceError::Unknown(device.to_owned()))?;
         let (world, filter) = (self.0.clone(), Vec::new());
         Ok(Queue { world, wire, headroom, snap_length, filter, lost: 0 })
@@ -72,7 +72,7 @@ impl LabBackend {
 
 impl RxQueue for Queue {
     fn receive(&mut self, batch: &mut Batch, max: usize) -> io::Result<usize> {
-        let mut world = lock(&self.world);
+        let mut world = self.world.lock();
         let mut n = 0;
         while n < max && !batch.is_full() {
             let Some(frame) = world.receive(self.wire) else { break };
@@ -101,7 +101,7 @@ impl RxQueue for Queue {
 
 impl TxQueue for Queue {
     fn transmit(&mut self, batch: &mut Batch) -> io::Result<usize> {
-        let mut world = lock(&self.world);
+        let mut world = self.world.lock();
         let n = batch.len();
         for packet in batch.drain() {
             world.transmit(self.wire, packet.data());
@@ -129,8 +129,4 @@ impl TxQueue for Silent {
         batch.clear();
         Ok(n)
     }
-}
-
-pub(super) fn lock(world: &Mutex<World>) -> MutexGuard<'_, World> {
-    world.lock().unwrap_or_else(PoisonError::into_inner)
 }

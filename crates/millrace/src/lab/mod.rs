@@ -10,16 +10,16 @@ mod trace;
 mod world;
 
 use std::path::PathBuf;
-use std::sync::{Arc, Mutex, OnceLock};
+use std::sync::{Arc, OnceLock};
 
 use anyhow::bail;
-use millrace_core::Router;
+use millrace_core::{Lock, Router};
 use millrace_io::Backend;
 use millrace_lang::Graph;
-use serde_json::Value;
 
-use backend::{LabBackend, lock};
+use backend::LabBackend;
 use trace::Trace;
+pub(crate) use world::Report;
 use world::World;
 
 /// What the user wants of the lab.
@@ -65,16 +65,6 @@ impl Lab {
     }
 }
 
-/// What the hosts of a lab saw.
-pub(crate) struct Report {
-    /// For people.
-    pub(crate) text: String,
-    /// For programs.
-    pub(crate) json: Value,
-    /// Whether all arrived that should have.
-    pub(crate) complete: bool,
-}
-
 /// Builds the network around the devices of a configuration.
 ///
 /// # Errors
@@ -103,12 +93,12 @@ pub(crate) fn backend(spec: &Spec, graph: &Graph, seed: u64) -> anyhow::Result<L
         })
         .collect();
     let router = world.router();
-    let world = Arc::new(Mutex::new(world));
+    let world = Arc::new(Lock::new(world));
     let backend = LabBackend(world.clone());
     Ok(Lab {
         backend: Arc::new(backend),
         announcement,
-        report: Box::new(move || lock(&world).report()),
+        report: Box::new(move || world.lock().report()),
         router,
     })
 }

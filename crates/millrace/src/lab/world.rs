@@ -7,9 +7,8 @@ use std::time::{Duration, Instant};
 
 use millrace_core::net::{EtherAddress, Ipv4Prefix};
 use millrace_core::{Phase, Router};
-use serde_json::json;
+use serde_json::{Value, json};
 
-use super::Report;
 use super::exchange::{Exchange, Kind};
 use super::frame::Frame;
 use super::host::{Event, Host};
@@ -24,6 +23,16 @@ const FIRST_ID: u16 = 10_000;
 const PATIENCE: Duration = Duration::from_millis(300);
 /// Where no router routes to (RFC 5737).
 const NOWHERE: Ipv4Addr = Ipv4Addr::new(203, 0, 113, 99);
+
+/// What the hosts of a lab saw.
+pub(crate) struct Report {
+    /// For people.
+    pub(crate) text: String,
+    /// For programs.
+    pub(crate) json: Value,
+    /// Whether all arrived that should have.
+    pub(crate) complete: bool,
+}
 
 /// The networks around the devices of a configuration.
 pub(super) struct World {

@@ -3,10 +3,10 @@
 
 use std::io;
 use std::os::fd::OwnedFd;
-use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::sync::{Arc, MutexGuard};
 
 use millrace_core::net::{EtherAddress, Ipv4Prefix};
-use millrace_core::{Batch, Count};
+use millrace_core::{Batch, Count, Lock};
 use millrace_io::tap::{Tap, TapOptions};
 use millrace_io::{
     Backend, Capabilities, DeviceError, DeviceFacts, Meter, Method, Opened, QueueCounts, RxOptions,
@@ -15,7 +15,7 @@ use millrace_io::{
 
 /// What is known of the devices that were opened.
 #[derive(Clone, Default)]
-pub(crate) struct Ledger(Arc<Mutex<Vec<Opening>>>);
+pub(crate) struct Ledger(Arc<Lock<Vec<Opening>>>);
 
 /// One opening of a device, in one direction.
 struct Opening {
@@ -88,7 +88,7 @@ pub(crate) struct DeviceFigures {
 
 impl Ledger {
     fn openings(&self) -> MutexGuard<'_, Vec<Opening>> {
-        self.0.lock().unwrap_or_else(PoisonError::into_inner)
+        self.0.lock()
     }
 
     fn add(&self, opening: Opening) {

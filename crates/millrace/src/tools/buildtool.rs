@@ -8,7 +8,7 @@ use millrace_core::Registry;
 use millrace_core::run::FEATURES;
 
 use super::session::Session;
-use super::{Stop, Tool};
+use super::tool::{Stop, Tool};
 
 pub(super) const TOOL: Tool = Tool {
     name: "click-buildtool",

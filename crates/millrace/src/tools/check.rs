@@ -4,8 +4,8 @@ use super::clp::{Choice, flag, switch, valued};
 use super::processing::Processing;
 use super::session::Common::{self, ClickPath, Expression, File, Help, Output, Own, Version};
 use super::session::Session;
+use super::tool::{Stop, Tool};
 use super::traits::Traits;
-use super::{Stop, Tool};
 
 pub(super) const TOOL: Tool = Tool {
     name: "click-check",

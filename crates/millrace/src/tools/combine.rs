@@ -7,7 +7,7 @@ use super::clp::{Choice, Word, flag, valued};
 use super::router::{Element, Router};
 use super::session::Common::{self, Expression, File, Help, Output, Own, Version};
 use super::session::{Session, file};
-use super::{Stop, Tool};
+use super::tool::{Stop, Tool};
 use crate::archive::Member;
 use crate::config::Origin;
 

@@ -7,7 +7,7 @@ use millrace_lang::Variables;
 use super::clp::{Choice, flag, switch, valued};
 use super::session::Common::{self, ClickPath, Expression, File, Help, Output, Own, Version};
 use super::session::Session;
-use super::{Stop, Tool};
+use super::tool::{Stop, Tool};
 
 pub(super) const TOOL: Tool = Tool {
     name: "click-flatten",

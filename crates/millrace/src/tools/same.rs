@@ -4,7 +4,7 @@
 use super::clp::{Choice, Word, flag, switch, valued};
 use super::session::Common::{self, ClickPath, Expression, File, Help, Output, Own, Version};
 use super::session::Session;
-use super::{Stop, Tool};
+use super::tool::{Stop, Tool};
 
 pub(super) const FASTCLASSIFIER: Tool = Tool {
     name: "click-fastclassifier",

@@ -3,6 +3,7 @@
 use std::cell::Cell;
 use std::fmt::Display;
 
+use millrace_core::os_error_text;
 use millrace_lang::{
     Assembly, Diagnostic, Options, SourceId, SourceMap, Style, Variables, assemble,
     find_in_click_path, find_in_path, outline, render_all,
@@ -10,7 +11,7 @@ use millrace_lang::{
 
 use super::clp::{self, Choice, Word};
 use super::router::Router;
-use super::{Stop, Tool};
+use super::tool::{Stop, Tool};
 use crate::archive::{self, Member};
 use crate::config::{self, Origin, Variable, variable};
 use crate::messages::complain_as_click;
@@ -292,7 +293,7 @@ impl Session {
             None | Some("-") => self.print(text),
             Some(path) => {
                 if let Err(error) = std::fs::write(path, text) {
-                    return self.fail(format_args!("{path}: {}", config::reason(&error)));
+                    return self.fail(format_args!("{path}: {}", os_error_text(&error)));
                 }
             }
         }

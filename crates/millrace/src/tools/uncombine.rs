@@ -7,7 +7,7 @@ use super::combine::{COMPONENTS, LINK, components};
 use super::router::Router;
 use super::session::Common::{self, File, Help, Output, Own, Version};
 use super::session::{Session, file};
-use super::{Stop, Tool};
+use super::tool::{Stop, Tool};
 use crate::archive::Member;
 
 pub(super) const TOOL: Tool = Tool {

@@ -9,8 +9,8 @@ use super::clp::{Choice, flag, switch, valued};
 use super::router::{Element, Port, Router};
 use super::session::Common::{self, ClickPath, Expression, File, Help, Output, Own, Version};
 use super::session::Session;
+use super::tool::{Stop, Tool};
 use super::traits::{Traits, source_and_sink};
-use super::{Stop, Tool};
 
 pub(super) const TOOL: Tool = Tool {
     name: "click-undead",

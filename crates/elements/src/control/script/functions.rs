@@ -6,6 +6,7 @@ use std::fmt::Write;
 
 use millrace_core::args::{self, Scope};
 use millrace_core::element::{IntoText, Text};
+use millrace_core::os_error_text;
 use millrace_lang::config::{quote, split_words, unquote};
 
 /// A function of a parameter text.
@@ -293,7 +294,7 @@ fn sort(text: &str) -> Result<Text, String> {
 
 fn read_file(text: &str) -> Result<Text, String> {
     let name = String::from_utf8_lossy(&unquote(text.trim())).into_owned();
-    std::fs::read(&name).map_err(|error| format!("{name}: {}", super::machine::reason(&error)))
+    std::fs::read(&name).map_err(|error| format!("{name}: {}", os_error_text(&error)))
 }
 
 /// `%d %i %u %x %X %o %c %s %f %e %g %%` with flags, width and precision.

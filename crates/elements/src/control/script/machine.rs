@@ -4,12 +4,12 @@ use std::cell::RefCell;
 use std::collections::HashMap;
 use std::fs::OpenOptions;
 use std::io::Write as _;
-use std::sync::{Mutex, MutexGuard, PoisonError};
+use std::sync::MutexGuard;
 use std::thread::ThreadId;
 
 use millrace_core::args::{self, Seconds};
 use millrace_core::element::Text;
-use millrace_core::{Phase, Router, Timer, Timestamp};
+use millrace_core::{Lock, Phase, Router, Timer, Timestamp, os_error_text};
 use millrace_lang::config::unquote;
 
 use super::errors::{Errors, declaration};
@@ -22,12 +22,12 @@ pub(super) struct Machine {
     pub(super) program: Program,
     pub(super) kind: Kind,
     timer: Timer,
-    variables: Mutex<HashMap<String, Text>>,
-    position: Mutex<Position>,
+    variables: Lock<HashMap<String, Text>>,
+    position: Lock<Position>,
     /// The arguments of the call that a waiting script belongs to.
-    arguments: Mutex<Arguments>,
+    arguments: Lock<Arguments>,
     /// The thread that runs the script from its position.
-    runner: Mutex<Option<ThreadId>>,
+    runner: Lock<Option<ThreadId>>,
 }
 
 /// When a script runs (Click's script types).
@@ -106,10 +106,10 @@ impl Machine {
             program,
             kind,
             timer,
-            variables: Mutex::default(),
-            position: Mutex::default(),
-            arguments: Mutex::default(),
-            runner: Mutex::default(),
+            variables: Lock::default(),
+            position: Lock::default(),
+            arguments: Lock::default(),
+            runner: Lock::default(),
         }
     }
 
@@ -330,19 +330,19 @@ impl Machine {
     }
 
     fn variables(&self) -> MutexGuard<'_, HashMap<String, Text>> {
-        self.variables.lock().unwrap_or_else(PoisonError::into_inner)
+        self.variables.lock()
     }
 
     fn position(&self) -> MutexGuard<'_, Position> {
-        self.position.lock().unwrap_or_else(PoisonError::into_inner)
+        self.position.lock()
     }
 
     pub(super) fn arguments(&self) -> MutexGuard<'_, Arguments> {
-        self.arguments.lock().unwrap_or_else(PoisonError::into_inner)
+        self.arguments.lock()
     }
 
     fn runner(&self) -> MutexGuard<'_, Option<ThreadId>> {
-        self.runner.lock().unwrap_or_else(PoisonError::into_inner)
+        self.runner.lock()
     }
 
     /// Makes this thread the one that runs the script; `None` while another thread runs it.
@@ -539,7 +539,7 @@ impl<'a> Run<'a> {
                 match open(name, *appends) {
                     Ok(file) => Box::new(file),
                     Err(error) => {
-                        return self.errors.error(&format!("{name}: {}", reason(&error)));
+                        return self.errors.error(&format!("{name}: {}", os_error_text(&error)));
                     }
                 }
             }
@@ -561,7 +561,7 @@ impl<'a> Run<'a> {
             value.push(b'\n');
         }
         if let Err(error) = out.write_all(&value).and_then(|()| out.flush()) {
-            self.errors.error(&format!("print: {}", reason(&error)));
+            self.errors.error(&format!("print: {}", os_error_text(&error)));
         }
     }
 
@@ -631,10 +631,4 @@ fn open(name: &str, appends: bool) -> std::io::Result<std::fs::File> {
     let mut options = OpenOptions::new();
     options.create(true).write(true).append(appends).truncate(!appends);
     options.open(name)
-}
-
-/// The system's error message, without the number.
-pub(super) fn reason(error: &std::io::Error) -> String {
-    let text = error.to_string();
-    text.split(" (os error ").next().unwrap_or_default().to_owned()
 }

@@ -1,6 +1,7 @@
 //! Signal names, and sending signals.
 
 use millrace_core::element::{HandlerError, Text};
+use millrace_core::os_error_text;
 use rustix::process::{Pid, Signal, kill_process};
 
 use super::functions;
@@ -39,7 +40,7 @@ pub(super) fn kill(text: &str) -> Result<Text, HandlerError> {
             _ => Err(rustix::io::Errno::INVAL),
         };
         if let Err(error) = sent {
-            let reason = super::machine::reason(&error.into());
+            let reason = os_error_text(&error.into());
             return Err(format!("kill({id}, {number}): {reason}").into());
         }
     }

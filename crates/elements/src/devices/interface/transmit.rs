@@ -15,7 +15,7 @@ use millrace_core::{
 use millrace_io::{Meter, Opened, QueueCounts, Queues, TxOptions, TxQueue, trouble};
 
 use super::backend::Source;
-use crate::standard::supply::task_handlers;
+use crate::task_handlers::task_handlers;
 
 /// An element that transmits to a device.
 pub(crate) trait Transmits: Element {

@@ -5,14 +5,13 @@ use std::sync::atomic::{AtomicBool, Ordering::Relaxed};
 
 use millrace_core::args::FileName;
 use millrace_core::memory::copies::{self, CopyCause};
-use millrace_core::{Context, Init, Packet, Reason, Refused, Timestamp};
+use millrace_core::{Context, Init, Packet, Reason, Refused, Timestamp, os_error_text};
 use millrace_io::pcap::{Error, ErrorKind, LinkType, Reader, Record};
 
 use super::force_len::{ForceLen, fit_ip_header};
 use super::pace::{Due, Pace};
 use super::window::{Place, Window};
 use crate::devices::interface::force_ip::force_ip;
-use crate::summary::reading::lines::reason;
 
 /// A probability of 1, in fixed point.
 pub(crate) const CERTAIN: u32 = 1 << 28;
@@ -190,7 +189,9 @@ fn packet_of(record: &Record<'_>, force_len: Option<ForceLen>) -> Option<Packet>
 /// The reason why a file cannot be read, in Click's words if Click has any.
 pub(crate) fn refuse(init: &mut Init<'_>, name: &str, error: &Error) -> Refused {
     match error.kind() {
-        ErrorKind::Io { action: "open", error } => Refused(format!("{name}: {}", reason(error))),
+        ErrorKind::Io { action: "open", error } => {
+            Refused(format!("{name}: {}", os_error_text(error)))
+        }
         ErrorKind::Empty => init.refuse_at(name, "empty file"),
         _ => Refused(error.to_string()),
     }

@@ -5,7 +5,7 @@ use std::net::Ipv4Addr;
 use millrace_core::View;
 use millrace_core::headers::{Header, Ipv4Header};
 
-use crate::rewrite::mappings::transport::{update_transport, updated};
+use crate::flows::checksum::{update_transport, updated};
 
 /// Which address to rewrite.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -48,7 +48,7 @@ pub(crate) fn write(packet: &mut View, which: Which, address: Ipv4Addr) -> bool 
 mod tests {
     use super::*;
     use millrace_core::Packet;
-    use millrace_core::checksum::Sum;
+    use millrace_core::checksum::{self, Sum};
 
     #[test]
     fn checksums_remain_correct() {
@@ -69,7 +69,7 @@ mod tests {
                 let (packet, written) = packet.with_view(|packet| write(packet, which, new));
                 assert!(written);
                 let data = packet.data();
-                assert!(Ipv4Header::checksum_is_right(data));
+                assert!(checksum::verify(&data[..20]));
                 let (from, to) = match which {
                     Which::Source => (new, destination),
                     Which::Destination => (source, new),

@@ -1,7 +1,7 @@
 //! ICMP types and codes as arguments: numbers, or names such as `unreachable` and `needfrag`.
 
 use millrace_core::args::{Arg, ArgError, ArgText, Args, Kind, Raw, Scope};
-use millrace_core::headers::{Header, IcmpHeader, icmp_type};
+use millrace_core::headers::icmp_type;
 use millrace_core::names::NumberKind;
 
 /// Reads the argument TYPE; `None` if it is wrong, which is recorded as an error.
@@ -40,14 +40,6 @@ pub(crate) fn is_error(icmp_type: u8) -> bool {
             | icmp_type::TIME_EXCEEDED
             | icmp_type::PARAMETER_PROBLEM
     )
-}
-
-/// The length in bytes of the fixed part of messages of this type.
-pub(crate) fn header_len(icmp_type: u8) -> usize {
-    match icmp_type {
-        icmp_type::TIMESTAMP_REQUEST | icmp_type::TIMESTAMP_REPLY => 20,
-        _ => IcmpHeader::LEN,
-    }
 }
 
 /// Whether messages of this type have an identifier and a sequence number.

@@ -4,11 +4,11 @@
 use std::collections::HashMap;
 use std::fmt;
 use std::sync::atomic::{AtomicU64, Ordering::Relaxed};
-use std::sync::{Arc, LazyLock, Mutex, MutexGuard, PoisonError, RwLock, Weak};
+use std::sync::{Arc, LazyLock, MutexGuard, PoisonError, RwLock, Weak};
 
 use aes::Aes128;
 use aes::cipher::KeyInit;
-use millrace_core::Packet;
+use millrace_core::{Lock, Packet};
 
 use super::replay::ReplayWindow;
 
@@ -25,7 +25,7 @@ pub(crate) struct Association {
     pub(crate) cipher: Aes128,
     /// The first sequence number.
     start: u32,
-    state: Mutex<State>,
+    state: Lock<State>,
 }
 
 /// The state that changes with each packet.
@@ -55,7 +55,7 @@ impl Association {
             authentication_key,
             cipher: Aes128::new(&encryption_key.into()),
             start,
-            state: Mutex::new(State { next: start, window: ReplayWindow::new(window, start) }),
+            state: Lock::new(State { next: start, window: ReplayWindow::new(window, start) }),
         });
         let mut all = ALL.write().unwrap_or_else(PoisonError::into_inner);
         all.insert(association.number, Arc::downgrade(&association));
@@ -82,7 +82,7 @@ impl Association {
     }
 
     pub(crate) fn state(&self) -> MutexGuard<'_, State> {
-        self.state.lock().unwrap_or_else(PoisonError::into_inner)
+        self.state.lock()
     }
 }
 

@@ -2,11 +2,11 @@
 
 use std::fmt::Write as _;
 use std::fs::File;
-use std::io::{self, BufWriter, Write as _};
+use std::io::{BufWriter, Write as _};
 use std::sync::atomic::{AtomicBool, Ordering::Relaxed};
 
 use millrace_core::args::FileName;
-use millrace_core::{Args, Context, Element, Handlers, Lock, Packet, Refused};
+use millrace_core::{Args, Context, Element, Handlers, Lock, Packet, Refused, os_error_text};
 
 /// Prints lines to standard error or to a file.
 pub(crate) struct Printer {
@@ -32,8 +32,9 @@ impl Printer {
     pub(crate) fn initialize(&self) -> Result<(), Refused> {
         if let Some(name) = &self.file_name {
             let path = name.as_path();
-            let file = File::create(path)
-                .map_err(|error| Refused(format!("{}: {}", path.display(), in_words(&error))))?;
+            let file = File::create(path).map_err(|error| {
+                Refused(format!("{}: {}", path.display(), os_error_text(&error)))
+            })?;
             *self.file.lock() = Some(BufWriter::new(file));
         }
         Ok(())
@@ -65,7 +66,7 @@ impl Printer {
             Some(open) => {
                 if let Err(error) = writeln!(open, "{line}") {
                     let name = cx.router().name_of(cx.element());
-                    cx.router().complain(format!("{name}: {}", in_words(&error)));
+                    cx.router().complain(format!("{name}: {}", os_error_text(&error)));
                     *file = None;
                 }
             }
@@ -87,14 +88,5 @@ impl Printer {
             Some(mut file) => Ok(file.flush()?),
             None => Ok(()),
         }
-    }
-}
-
-/// The system's text for an error, without its number.
-fn in_words(error: &io::Error) -> String {
-    let text = error.to_string();
-    match text.rfind(" (os error ") {
-        Some(end) => text[..end].to_owned(),
-        None => text,
     }
 }

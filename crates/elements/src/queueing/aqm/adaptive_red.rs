@@ -40,12 +40,10 @@
 //! # See also
 //! RED, CoDel, PI, Queue
 
-use std::sync::{Mutex, PoisonError};
-
 use millrace_core::args::UFixed;
 use millrace_core::{
-    Args, Batch, Class, Context, Element, Failed, Handlers, Init, Refused, Setup, Timer, Timestamp,
-    register,
+    Args, Batch, Class, Context, Element, Failed, Handlers, Init, Lock, Refused, Setup, Timer,
+    Timestamp, register,
 };
 
 use super::random_early::Params;
@@ -56,7 +54,7 @@ pub struct AdaptiveRed {
     early: Early,
     timer: Timer,
     /// When the timer expires.
-    due: Mutex<Timestamp>,
+    due: Lock<Timestamp>,
 }
 
 const INTERVAL: Timestamp = Timestamp::from_millis(500);
@@ -79,7 +77,7 @@ impl Element for AdaptiveRed {
 
     fn configure(setup: &mut Setup<'_>) -> Result<Self, Failed> {
         let early = Early::configure(setup, read)?;
-        Ok(Self { early, timer: setup.timer(), due: Mutex::default() })
+        Ok(Self { early, timer: setup.timer(), due: Lock::default() })
     }
 
     fn initialize(&self, init: &mut Init<'_>) -> Result<(), Refused> {
@@ -98,7 +96,7 @@ impl Element for AdaptiveRed {
 
     fn run_timer(&self, _cx: &mut Context, (): &mut ()) {
         self.early.adapt();
-        let due = *self.due.lock().unwrap_or_else(PoisonError::into_inner);
+        let due = *self.due.lock();
         self.again(due);
     }
 
@@ -115,7 +113,7 @@ impl AdaptiveRed {
     /// Schedules the timer one interval after `last`.
     fn again(&self, last: Timestamp) {
         let due = last + INTERVAL;
-        *self.due.lock().unwrap_or_else(PoisonError::into_inner) = due;
+        *self.due.lock() = due;
         self.timer.schedule_at(due);
     }
 }

@@ -39,13 +39,13 @@
 
 mod control_law;
 
-use std::sync::{Mutex, MutexGuard, PoisonError};
+use std::sync::MutexGuard;
 
 use millrace_core::args::{Kind, Seconds};
 use millrace_core::element::Call;
 use millrace_core::{
-    Args, Batch, Class, Context, Element, Failed, HandlerError, Handlers, Init, Packet, Reason,
-    Refused, Setup, Timestamp, register,
+    Args, Batch, Class, Context, Element, Failed, HandlerError, Handlers, Init, Lock, Packet,
+    Reason, Refused, Setup, Timestamp, register,
 };
 
 use super::watched::{Watched, reread, with_argument};
@@ -55,8 +55,8 @@ use control_law::{ControlLaw, Goal, Source};
 /// The element; its manual is at the top of the file.
 pub struct CoDel {
     watched: Watched,
-    goal: Mutex<Goal>,
-    law: Mutex<ControlLaw>,
+    goal: Lock<Goal>,
+    law: Lock<ControlLaw>,
 }
 
 register!(CoDel, "codel.rs");
@@ -80,7 +80,7 @@ impl Element for CoDel {
         if setup.args.has_errors() {
             return Err(Failed);
         }
-        Ok(Self { watched, goal: Mutex::new(goal), law: Mutex::default() })
+        Ok(Self { watched, goal: Lock::new(goal), law: Lock::default() })
     }
 
     fn initialize(&self, init: &mut Init<'_>) -> Result<(), Refused> {
@@ -141,17 +141,17 @@ impl CoDel {
         reread(call, config, |args| {
             let (goal, _) = read(args);
             if !args.has_errors() {
-                *self.goal.lock().unwrap_or_else(PoisonError::into_inner) = goal;
+                *self.goal.lock() = goal;
             }
         })
     }
 
     fn goal(&self) -> Goal {
-        *self.goal.lock().unwrap_or_else(PoisonError::into_inner)
+        *self.goal.lock()
     }
 
     fn law(&self) -> MutexGuard<'_, ControlLaw> {
-        self.law.lock().unwrap_or_else(PoisonError::into_inner)
+        self.law.lock()
     }
 }
 

@@ -41,13 +41,13 @@
 //! # See also
 //! RED, CoDel, Queue
 
-use std::sync::{Mutex, MutexGuard, PoisonError};
+use std::sync::MutexGuard;
 
 use millrace_core::args::Kind;
 use millrace_core::element::Call;
 use millrace_core::{
-    Args, Batch, Class, Context, Element, Failed, HandlerError, Handlers, Init, Refused, Setup,
-    Timer, Timestamp, register,
+    Args, Batch, Class, Context, Element, Failed, HandlerError, Handlers, Init, Lock, Refused,
+    Setup, Timer, Timestamp, register,
 };
 
 use super::watched::{Dropper, Watched, reread, with_argument};
@@ -56,7 +56,7 @@ use crate::measure::rate::ewma::Ewma;
 /// The element; its manual is at the top of the file.
 pub struct Pi {
     watched: Watched,
-    state: Mutex<State>,
+    state: Lock<State>,
     timer: Timer,
 }
 
@@ -116,7 +116,7 @@ impl Element for Pi {
             return Err(Failed);
         }
         let state = State { controller, average: Ewma::default(), drops: 0, due: Timestamp::ZERO };
-        Ok(Self { watched, state: Mutex::new(state), timer: setup.timer() })
+        Ok(Self { watched, state: Lock::new(state), timer: setup.timer() })
     }
 
     fn initialize(&self, init: &mut Init<'_>) -> Result<(), Refused> {
@@ -202,7 +202,7 @@ impl Pi {
     }
 
     fn state(&self) -> MutexGuard<'_, State> {
-        self.state.lock().unwrap_or_else(PoisonError::into_inner)
+        self.state.lock()
     }
 }
 

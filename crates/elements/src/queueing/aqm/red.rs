@@ -42,13 +42,13 @@
 //! # See also
 //! AdaptiveRED, CoDel, PI, Queue
 
-use std::sync::{Mutex, MutexGuard, PoisonError};
+use std::sync::MutexGuard;
 
 use millrace_core::args::{Kind, UFixed};
 use millrace_core::element::Call;
 use millrace_core::{
-    Args, Batch, Class, Context, Element, Failed, HandlerError, Handlers, Init, Refused, Setup,
-    register,
+    Args, Batch, Class, Context, Element, Failed, HandlerError, Handlers, Init, Lock, Refused,
+    Setup, register,
 };
 
 use super::random_early::{Params, RandomEarly};
@@ -101,7 +101,7 @@ impl Element for Red {
 /// Drops packets according to the average queue length.
 pub(super) struct Early {
     watched: Watched,
-    state: Mutex<RandomEarly>,
+    state: Lock<RandomEarly>,
 }
 
 /// Reads the arguments of a class, except QUEUES.
@@ -113,7 +113,7 @@ impl Early {
         if setup.args.has_errors() {
             return Err(Failed);
         }
-        Ok(Self { watched, state: Mutex::new(RandomEarly::new(params)) })
+        Ok(Self { watched, state: Lock::new(RandomEarly::new(params)) })
     }
 
     pub(super) fn initialize(&self, init: &mut Init<'_>) -> Result<(), Refused> {
@@ -191,7 +191,7 @@ impl Early {
     }
 
     fn state(&self) -> MutexGuard<'_, RandomEarly> {
-        self.state.lock().unwrap_or_else(PoisonError::into_inner)
+        self.state.lock()
     }
 }
 

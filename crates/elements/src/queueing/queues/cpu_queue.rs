@@ -34,11 +34,11 @@
 //! Queue, CPUSwitch, Pipeliner
 
 use std::collections::VecDeque;
-use std::sync::{Mutex, MutexGuard, OnceLock, PoisonError};
+use std::sync::{MutexGuard, OnceLock};
 
 use millrace_core::stats::MAX_THREADS;
 use millrace_core::{
-    Batch, Class, Context, Count, Element, Failed, Handlers, Notifier, Packet, Reason, Setup,
+    Batch, Class, Context, Count, Element, Failed, Handlers, Lock, Notifier, Packet, Reason, Setup,
     register,
 };
 
@@ -54,7 +54,7 @@ pub struct CpuQueue {
 #[derive(Default)]
 #[repr(align(128))]
 struct Lane {
-    packets: Mutex<VecDeque<Packet>>,
+    packets: Lock<VecDeque<Packet>>,
     /// Packets stored so far.
     given: Count,
     drops: Count,
@@ -64,7 +64,7 @@ struct Lane {
 struct Outlet {
     notifier: Notifier,
     /// The thread whose queue is first in the next pull.
-    next: Mutex<usize>,
+    next: Lock<usize>,
 }
 
 register!(CpuQueue, "cpu_queue.rs");
@@ -103,7 +103,7 @@ impl Element for CpuQueue {
 
     fn pull(&self, _: &mut Context, (): &mut (), port: usize, max: usize, batch: &mut Batch) {
         let Some(outlet) = self.outlets.get(port) else { return };
-        let mut next = outlet.next.lock().unwrap_or_else(PoisonError::into_inner);
+        let mut next = outlet.next.lock();
         let most = max.min(batch.room());
         let first = *next;
         let (later, sooner) = (self.lanes_of(port), self.lanes_of(port));
@@ -179,7 +179,7 @@ impl CpuQueue {
 
 impl Lane {
     fn packets(&self) -> MutexGuard<'_, VecDeque<Packet>> {
-        self.packets.lock().unwrap_or_else(PoisonError::into_inner)
+        self.packets.lock()
     }
 }
 

@@ -43,9 +43,9 @@ use super::queue::{Discipline, Kept};
 pub struct FromThreads;
 
 /// The element.
-pub type MSQueue = Kept<FromThreads>;
+pub type MsQueue = Kept<FromThreads>;
 
-register!(MSQueue, "ms_queue.rs");
+register!(MsQueue, "ms_queue.rs");
 
 impl Discipline for FromThreads {
     const CLASS: Class = Class::new("MSQueue", "1/1-2", "h/lh");

@@ -36,17 +36,17 @@
 //! RoundRobinSched, StrideSched, PrioSched
 
 use std::collections::VecDeque;
-use std::sync::{Mutex, OnceLock, PoisonError};
+use std::sync::OnceLock;
 
 use millrace_core::element::Listening;
 use millrace_core::{
-    Batch, Class, Context, Element, Failed, Init, Notifier, Packet, Refused, Setup, register,
+    Batch, Class, Context, Element, Failed, Init, Lock, Notifier, Packet, Refused, Setup, register,
 };
 
 /// The element; its manual is at the top of the file.
-pub struct DRRSched {
+pub struct DrrSched {
     quantum: u64,
-    inputs: Mutex<Inputs>,
+    inputs: Lock<Inputs>,
     upstream: OnceLock<Vec<Listening>>,
     /// Whether there are packets, in addition to the notifiers upstream.
     notifier: Notifier,
@@ -72,9 +72,9 @@ struct Input {
 /// The maximum number of packets pulled from an input at a time.
 const MOST: usize = 32;
 
-register!(DRRSched, "drr_sched.rs");
+register!(DrrSched, "drr_sched.rs");
 
-impl Element for DRRSched {
+impl Element for DrrSched {
     const CLASS: Class = Class::new("DRRSched", "1-/1", "l/l").passes_wakes();
     type Local = ();
 
@@ -84,7 +84,7 @@ impl Element for DRRSched {
         let each = (0..setup.inputs()).map(|_| Input::default()).collect();
         Ok(Self {
             quantum: quantum.into(),
-            inputs: Mutex::new(Inputs { each, next: 0 }),
+            inputs: Lock::new(Inputs { each, next: 0 }),
             upstream: OnceLock::new(),
             notifier: Notifier::default(),
         })
@@ -113,13 +113,13 @@ impl Element for DRRSched {
     }
 
     fn held(&self) -> usize {
-        let inputs = self.inputs.lock().unwrap_or_else(PoisonError::into_inner);
+        let inputs = self.inputs.lock();
         inputs.each.iter().map(|input| input.packets.len()).sum()
     }
 
     fn take_state(&self, old: &Self, _: &Init<'_>) {
-        let mut inputs = self.inputs.lock().unwrap_or_else(PoisonError::into_inner);
-        let mut olds = old.inputs.lock().unwrap_or_else(PoisonError::into_inner);
+        let mut inputs = self.inputs.lock();
+        let mut olds = old.inputs.lock();
         for (input, old) in inputs.each.iter_mut().zip(&mut olds.each) {
             *input = std::mem::take(old);
         }
@@ -130,13 +130,13 @@ impl Element for DRRSched {
     }
 }
 
-impl DRRSched {
+impl DrrSched {
     fn take(&self) -> Inputs {
-        std::mem::take(&mut self.inputs.lock().unwrap_or_else(PoisonError::into_inner))
+        std::mem::take(&mut self.inputs.lock())
     }
 
     fn put(&self, inputs: Inputs) {
-        *self.inputs.lock().unwrap_or_else(PoisonError::into_inner) = inputs;
+        *self.inputs.lock() = inputs;
     }
 
     /// Gives packets of the first input in turn whose credit covers one, until the credit is used up or the batch has
@@ -165,7 +165,7 @@ impl DRRSched {
             while batch.len() < most
                 && let Some(packet) = input.next()
             {
-                // There is room.
+                // The caller checks for room.
                 let _ = batch.push(packet);
             }
             if batch.len() > before {

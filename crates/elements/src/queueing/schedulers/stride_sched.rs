@@ -31,17 +31,17 @@
 //! # See also
 //! RoundRobinSched, PrioSched, DRRSched, StrideSwitch
 
-use std::sync::{Mutex, MutexGuard, PoisonError};
+use std::sync::MutexGuard;
 
 use millrace_core::element::ANY_HANDLER;
 use millrace_core::{
-    Batch, Class, Context, Element, Failed, HandlerError, Handlers, Setup, register,
+    Batch, Class, Context, Element, Failed, HandlerError, Handlers, Lock, Setup, register,
 };
 
 use super::inputs::lane::Lane;
 
 /// The element; its manual is at the top of the file.
-pub struct StrideSched(Mutex<Inputs>);
+pub struct StrideSched(Lock<Inputs>);
 
 /// The working memory of a pull, kept for the next one.
 #[derive(Default)]
@@ -111,7 +111,7 @@ impl Element for StrideSched {
         for at in (0..inputs.each.len()).rev() {
             inputs.insert(at);
         }
-        Ok(Self(Mutex::new(inputs)))
+        Ok(Self(Lock::new(inputs)))
     }
 
     fn pull(
@@ -172,7 +172,7 @@ impl Element for StrideSched {
 
 impl StrideSched {
     fn inputs(&self) -> MutexGuard<'_, Inputs> {
-        self.0.lock().unwrap_or_else(PoisonError::into_inner)
+        self.0.lock()
     }
 
     /// Computes how many packets each input gives in the next `turns` turns, assuming that every input not yet found

@@ -35,11 +35,11 @@
 //! # See also
 //! FromDump, FromIPSummaryDump, RoundRobinSched
 
-use std::sync::{Mutex, MutexGuard, OnceLock, PoisonError};
+use std::sync::{MutexGuard, OnceLock};
 
 use millrace_core::element::Listening;
 use millrace_core::{
-    Batch, Class, Context, Element, Failed, Handlers, Init, Notifier, Packet, Refused, Setup,
+    Batch, Class, Context, Element, Failed, Handlers, Init, Lock, Notifier, Packet, Refused, Setup,
     Timestamp, register,
 };
 
@@ -51,7 +51,7 @@ pub struct TimeSortedSched {
     stop: bool,
     /// The maximum number of packets stored for an input.
     buffer: usize,
-    kept: Mutex<Kept>,
+    kept: Lock<Kept>,
     upstream: OnceLock<Vec<Listening>>,
     /// Whether there are packets, in addition to the notifiers upstream.
     notifier: Notifier,
@@ -93,7 +93,7 @@ impl Element for TimeSortedSched {
         Ok(Self {
             stop,
             buffer,
-            kept: Mutex::new(kept),
+            kept: Lock::new(kept),
             upstream: OnceLock::new(),
             notifier: Notifier::default(),
         })
@@ -130,7 +130,7 @@ impl Element for TimeSortedSched {
                 }
                 break;
             };
-            // There is room.
+            // The caller checks for room.
             let _ = batch.push(packet);
         }
         cx.give_batch(some);
@@ -151,7 +151,7 @@ impl Element for TimeSortedSched {
 
 impl TimeSortedSched {
     fn kept(&self) -> MutexGuard<'_, Kept> {
-        self.kept.lock().unwrap_or_else(PoisonError::into_inner)
+        self.kept.lock()
     }
 
     /// Pulls from the inputs that have room and report packets. Returns which these were.
@@ -190,7 +190,7 @@ impl TimeSortedSched {
         let mut kept = self.kept();
         while let Some(packet) = lane.next() {
             if let Some(given) = kept.give() {
-                // There is room.
+                // The caller checks for room.
                 let _ = batch.push(given);
             }
             let place = kept.ready.iter().position(|ready| *ready == input);

@@ -29,24 +29,23 @@
 //! DelayUnqueue, Shaper, BandwidthShaper, SetTimestamp
 
 use std::sync::atomic::{AtomicI64, Ordering::Relaxed};
-use std::sync::{Mutex, MutexGuard, OnceLock, PoisonError};
+use std::sync::{MutexGuard, OnceLock};
 
 use millrace_core::args::Seconds;
 use millrace_core::element::Listening;
 use millrace_core::{
-    Batch, Class, Context, Element, Failed, Handlers, Init, Notifier, Packet, Refused, Setup, Task,
-    Timer, Timestamp, register,
+    Batch, Class, Context, Element, Failed, Handlers, Init, Lock, Notifier, Packet, Refused, Setup,
+    Task, Timer, Timestamp, register,
 };
 
 use crate::queueing::interval::{interval_text, span};
-use crate::queueing::unqueues::delay_unqueue::delayed;
 
 /// The element; its manual is at the top of the file.
 pub struct DelayShaper {
     /// In nanoseconds.
     delay: AtomicI64,
     /// The packet that is held.
-    next: Mutex<Option<Packet>>,
+    next: Lock<Option<Packet>>,
     /// Active while a packet is due or may be available.
     notifier: Notifier,
     /// Runs when packets have arrived upstream.
@@ -66,7 +65,7 @@ impl Element for DelayShaper {
         setup.args.complete()?;
         Ok(Self {
             delay: span(delay).as_nanos().into(),
-            next: Mutex::default(),
+            next: Lock::default(),
             notifier: Notifier::default(),
             task: setup.task(),
             timer: setup.timer(),
@@ -93,7 +92,7 @@ impl Element for DelayShaper {
             }
             let Some(mut packet) = next.take_if(|packet| packet.timestamp() <= now) else { break };
             packet.set_timestamp(now);
-            // There is room.
+            // The caller checks for room.
             let _ = batch.push(packet);
         }
         cx.give_batch(one);
@@ -144,10 +143,17 @@ impl Element for DelayShaper {
 
 impl DelayShaper {
     fn next(&self) -> MutexGuard<'_, Option<Packet>> {
-        self.next.lock().unwrap_or_else(PoisonError::into_inner)
+        self.next.lock()
     }
 
     fn delay(&self) -> Timestamp {
         Timestamp::from_nanos(self.delay.load(Relaxed))
     }
+}
+
+/// Sets the timestamp of a packet just pulled to the time at which it is due to leave.
+pub(crate) fn delayed(mut packet: Packet, now: Timestamp, delay: Timestamp) -> Packet {
+    let begin = if packet.timestamp().sec() == 0 { now } else { packet.timestamp() };
+    packet.set_timestamp(begin.checked_add(delay).unwrap_or(Timestamp::MAX));
+    packet
 }

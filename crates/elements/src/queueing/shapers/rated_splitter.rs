@@ -31,9 +31,9 @@
 //! # See also
 //! BandwidthRatedSplitter, Meter, Shaper, RatedUnqueue
 
-use std::sync::{Mutex, MutexGuard, PoisonError};
+use std::sync::MutexGuard;
 
-use millrace_core::{Batch, Class, Context, Element, Failed, Handlers, Setup, register};
+use millrace_core::{Batch, Class, Context, Element, Failed, Handlers, Lock, Setup, register};
 
 use super::rate::pace::{Pace, Unit};
 
@@ -60,13 +60,13 @@ impl Element for RatedSplitter {
 }
 
 /// Sends packets within the rate to output 0, the others to output 1.
-pub(super) struct Splitting(Mutex<Pace>);
+pub(super) struct Splitting(Lock<Pace>);
 
 impl Splitting {
     pub(super) fn configure(setup: &mut Setup<'_>, unit: Unit) -> Result<Self, Failed> {
         let pace = Pace::configure(&mut setup.args, unit);
         setup.args.complete()?;
-        Ok(Self(Mutex::new(pace)))
+        Ok(Self(Lock::new(pace)))
     }
 
     pub(super) fn push(&self, cx: &mut Context, batch: &mut Batch) {
@@ -89,6 +89,6 @@ impl Splitting {
     }
 
     fn pace(&self) -> MutexGuard<'_, Pace> {
-        self.0.lock().unwrap_or_else(PoisonError::into_inner)
+        self.0.lock()
     }
 }

@@ -30,11 +30,11 @@
 //! # See also
 //! BandwidthShaper, RatedSplitter, RatedUnqueue, DelayShaper
 
-use std::sync::{Mutex, MutexGuard, PoisonError};
+use std::sync::MutexGuard;
 
 use millrace_core::args::Bandwidth;
 use millrace_core::{
-    Batch, Class, Context, Element, Failed, Handlers, Packet, Setup, Timer, register,
+    Batch, Class, Context, Element, Failed, Handlers, Lock, Packet, Setup, Timer, register,
 };
 
 use super::rate::gap_rate::GapRate;
@@ -65,7 +65,7 @@ impl Element for Shaper {
 /// Passes pulls on at a limited rate.
 pub(super) struct Shaping {
     unit: Unit,
-    rate: Mutex<GapRate>,
+    rate: Lock<GapRate>,
     /// Used on virtual time only, so that it does not skip the time at which a packet is due.
     timer: Timer,
 }
@@ -77,7 +77,7 @@ impl Shaping {
             Unit::Bytes => setup.args.mandatory::<Bandwidth>("RATE").as_bytes(),
         };
         setup.args.complete()?;
-        Ok(Self { unit, rate: Mutex::new(GapRate::new(rate)), timer: setup.timer() })
+        Ok(Self { unit, rate: Lock::new(GapRate::new(rate)), timer: setup.timer() })
     }
 
     /// Pulls packets for output 0 while one is due, for output 1 while none is.
@@ -138,6 +138,6 @@ impl Shaping {
     }
 
     fn rate(&self) -> MutexGuard<'_, GapRate> {
-        self.rate.lock().unwrap_or_else(PoisonError::into_inner)
+        self.rate.lock()
     }
 }

@@ -32,7 +32,7 @@
 use millrace_core::{Class, Context, Element, Failed, Handlers, Init, Refused, Setup, register};
 
 use super::timed_unqueue::Timed;
-use crate::standard::supply::task_handlers;
+use crate::task_handlers::task_handlers;
 
 /// The element; its manual is at the top of the file.
 pub struct Burster(Timed);

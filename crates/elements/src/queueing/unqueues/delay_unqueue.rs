@@ -30,24 +30,25 @@
 //! DelayShaper, LinkUnqueue, Queue, SetTimestamp
 
 use std::sync::atomic::{AtomicI64, Ordering::Relaxed};
-use std::sync::{Mutex, MutexGuard, OnceLock, PoisonError};
+use std::sync::{MutexGuard, OnceLock};
 
 use millrace_core::args::Seconds;
 use millrace_core::element::Listening;
 use millrace_core::{
-    Class, Context, Element, Failed, Handlers, Init, Packet, Refused, Setup, Task, Timer,
+    Class, Context, Element, Failed, Handlers, Init, Lock, Packet, Refused, Setup, Task, Timer,
     Timestamp, register,
 };
 
 use crate::queueing::interval::{interval_text, span};
-use crate::standard::supply::task_handlers;
+use crate::queueing::shapers::delay_shaper::delayed;
+use crate::task_handlers::task_handlers;
 
 /// The element; its manual is at the top of the file.
 pub struct DelayUnqueue {
     /// In nanoseconds.
     delay: AtomicI64,
     /// The packet that is held.
-    next: Mutex<Option<Packet>>,
+    next: Lock<Option<Packet>>,
     task: Task,
     timer: Timer,
     upstream: OnceLock<Listening>,
@@ -64,7 +65,7 @@ impl Element for DelayUnqueue {
         setup.args.complete()?;
         Ok(Self {
             delay: span(delay).as_nanos().into(),
-            next: Mutex::default(),
+            next: Lock::default(),
             task: setup.task(),
             timer: setup.timer(),
             upstream: OnceLock::new(),
@@ -89,7 +90,7 @@ impl Element for DelayUnqueue {
                 next = one.pop().map(|packet| delayed(packet, now, self.delay()));
             }
             match next.take_if(|packet| packet.timestamp() <= now) {
-                // There is room.
+                // The caller checks for room.
                 Some(packet) => drop(out.push(packet)),
                 None => break,
             }
@@ -130,19 +131,12 @@ impl Element for DelayUnqueue {
 
 impl DelayUnqueue {
     fn next(&self) -> MutexGuard<'_, Option<Packet>> {
-        self.next.lock().unwrap_or_else(PoisonError::into_inner)
+        self.next.lock()
     }
 
     fn delay(&self) -> Timestamp {
         Timestamp::from_nanos(self.delay.load(Relaxed))
     }
-}
-
-/// Sets the timestamp of a packet just pulled to the time at which it is due to leave.
-pub(crate) fn delayed(mut packet: Packet, now: Timestamp, delay: Timestamp) -> Packet {
-    let begin = if packet.timestamp().sec() == 0 { now } else { packet.timestamp() };
-    packet.set_timestamp(begin.checked_add(delay).unwrap_or(Timestamp::MAX));
-    packet
 }
 
 #[cfg(test)]

@@ -36,22 +36,22 @@
 //! DelayUnqueue, BandwidthRatedUnqueue, Queue
 
 use std::collections::VecDeque;
-use std::sync::{Arc, Mutex, MutexGuard, OnceLock, PoisonError};
+use std::sync::{Arc, MutexGuard, OnceLock};
 
 use millrace_core::args::{Bandwidth, Seconds};
 use millrace_core::element::Listening;
 use millrace_core::{
-    Class, Context, Element, Failed, Handlers, Init, Offers, Packet, Reason, Refused, Setup, Task,
-    Timer, Timestamp, register,
+    Class, Context, Element, Failed, Handlers, Init, Lock, Offers, Packet, Reason, Refused, Setup,
+    Task, Timer, Timestamp, register,
 };
 
 use crate::capability::Storage;
 use crate::queueing::interval::{interval_text, span};
-use crate::standard::supply::task_handlers;
+use crate::task_handlers::task_handlers;
 
 /// The element; its manual is at the top of the file.
 pub struct LinkUnqueue {
-    link: Mutex<Link>,
+    link: Lock<Link>,
     task: Task,
     timer: Timer,
     upstream: OnceLock<Listening>,
@@ -95,7 +95,7 @@ impl Element for LinkUnqueue {
             thrown_out: 0,
         };
         let (task, timer) = (setup.task(), setup.timer());
-        Ok(Self { link: Mutex::new(link), task, timer, upstream: OnceLock::new() })
+        Ok(Self { link: Lock::new(link), task, timer, upstream: OnceLock::new() })
     }
 
     fn initialize(&self, init: &mut Init<'_>) -> Result<(), Refused> {
@@ -182,7 +182,7 @@ impl Element for LinkUnqueue {
 
 impl LinkUnqueue {
     fn link(&self) -> MutexGuard<'_, Link> {
-        self.link.lock().unwrap_or_else(PoisonError::into_inner)
+        self.link.lock()
     }
 
     /// Pulls packets as long as the start of the link is free. Returns whether there were any.

@@ -34,15 +34,15 @@
 //! Unqueue, BandwidthRatedUnqueue, RatedSource, Shaper
 
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering::Relaxed};
-use std::sync::{Mutex, MutexGuard, OnceLock, PoisonError};
+use std::sync::{MutexGuard, OnceLock};
 
 use millrace_core::element::Listening;
 use millrace_core::{
-    Class, Context, Element, Failed, Handlers, Init, Refused, Setup, Task, Timer, register,
+    Class, Context, Element, Failed, Handlers, Init, Lock, Refused, Setup, Task, Timer, register,
 };
 
 use crate::queueing::shapers::rate::pace::{Pace, Unit};
-use crate::standard::supply::task_handlers;
+use crate::task_handlers::task_handlers;
 
 /// The element; its manual is at the top of the file.
 pub struct RatedUnqueue(Rated);
@@ -78,7 +78,7 @@ impl Element for RatedUnqueue {
 /// Pulls a packet when one is due, and pushes it on.
 pub(super) struct Rated {
     /// The lock is for the handlers; only one thread pulls.
-    pace: Mutex<Pace>,
+    pace: Lock<Pace>,
     active: AtomicBool,
     task: Task,
     timer: Timer,
@@ -102,7 +102,7 @@ impl Rated {
         setup.args.complete()?;
         setup.args.advise((), "packets go on one at a time");
         Ok(Self {
-            pace: Mutex::new(pace),
+            pace: Lock::new(pace),
             active: active.into(),
             task: setup.task(),
             timer: setup.timer(),
@@ -184,7 +184,7 @@ impl Rated {
     }
 
     fn pace(&self) -> MutexGuard<'_, Pace> {
-        self.pace.lock().unwrap_or_else(PoisonError::into_inner)
+        self.pace.lock()
     }
 }
 

@@ -28,16 +28,16 @@
 //! # See also
 //! Burster, Unqueue, RatedUnqueue, TimedSink
 
-use std::sync::{Mutex, OnceLock, PoisonError};
+use std::sync::OnceLock;
 
 use millrace_core::args::Seconds;
 use millrace_core::element::Listening;
 use millrace_core::{
-    Class, Context, Element, Failed, Handlers, Init, Refused, Setup, Task, Timer, Timestamp,
+    Class, Context, Element, Failed, Handlers, Init, Lock, Refused, Setup, Task, Timer, Timestamp,
     register,
 };
 
-use crate::standard::supply::task_handlers;
+use crate::task_handlers::task_handlers;
 
 /// The element; its manual is at the top of the file.
 pub struct TimedUnqueue(Timed);
@@ -75,7 +75,7 @@ pub(super) struct Timed {
     interval: Timestamp,
     burst: usize,
     /// When the timer was last due; `None` if the task has slept since.
-    due: Mutex<Option<Timestamp>>,
+    due: Lock<Option<Timestamp>>,
     task: Task,
     timer: Timer,
     upstream: OnceLock<Listening>,
@@ -95,7 +95,7 @@ impl Timed {
         Ok(Self {
             interval: Timestamp::from_millis(millis),
             burst: usize::try_from(burst).unwrap_or(1),
-            due: Mutex::default(),
+            due: Lock::default(),
             task: setup.task(),
             timer: setup.timer(),
             upstream: OnceLock::new(),
@@ -130,7 +130,7 @@ impl Timed {
             }
         }
         cx.give_batch(batch);
-        let mut due = self.due.lock().unwrap_or_else(PoisonError::into_inner);
+        let mut due = self.due.lock();
         let worked = left < self.burst;
         if !worked && self.upstream.get().is_some_and(|upstream| !upstream.active(cx.router())) {
             *due = None;

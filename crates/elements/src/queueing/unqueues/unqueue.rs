@@ -40,7 +40,7 @@ use millrace_core::{
     Batch, Class, Context, Element, Failed, Handlers, Init, Refused, Setup, Task, register,
 };
 
-use crate::standard::supply::task_handlers;
+use crate::task_handlers::task_handlers;
 
 /// The element; its manual is at the top of the file.
 pub struct Unqueue {

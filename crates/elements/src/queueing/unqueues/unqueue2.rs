@@ -40,7 +40,7 @@ use millrace_core::{
 };
 
 use crate::queueing::storage::{Sources, Storages};
-use crate::standard::supply::task_handlers;
+use crate::task_handlers::task_handlers;
 
 /// The element; its manual is at the top of the file.
 pub struct Unqueue2 {

@@ -3,11 +3,11 @@
 use millrace_core::headers::Ipv4Header;
 use millrace_core::{Packet, Reason, Setup};
 
-use super::flow_set::{Policy, Timeouts};
+use super::flow_set::{Policy, Seen, Timeouts, time};
 use super::flow_table::View;
-use super::transport::{addresses, split, update_transport, updated, write_addresses};
+use super::transport::{addresses, split, write_addresses};
+use crate::flows::checksum::{update_transport, updated};
 use crate::flows::key::FlowId;
-use crate::rewrite::rewriter::{Seen, time};
 
 /// Reads the timeout and the guarantee of address mappings.
 pub(crate) fn policy(setup: &mut Setup<'_>, seconds: u64) -> Policy {

@@ -14,9 +14,10 @@ use std::collections::{BinaryHeap, HashMap};
 use std::sync::MutexGuard;
 use std::sync::atomic::Ordering::Relaxed;
 
-use millrace_core::Lock;
+use millrace_core::args::Seconds;
+use millrace_core::{Lock, Setup};
 
-use super::flow_table::{FlowTable, NewMapping, Record, View};
+use super::flow_table::{ANNO_SHIFT, FlowTable, NewMapping, PROTOCOL_SHIFT, Record, SHIFTED, View};
 use super::sequence::SequenceShifts;
 use crate::flows::key::{FlowId, Key};
 use crate::flows::table::index::Found;
@@ -51,12 +52,11 @@ pub(crate) mod seen {
     pub(in crate::rewrite) const MASK: u32 = 0xff;
 }
 
-/// The position of the annotation for replies in the state of a mapping.
-pub(crate) const ANNO_SHIFT: u32 = 8;
-/// A flag: sequence numbers are shifted.
-pub(crate) const SHIFTED: u32 = 1 << 16;
-/// The position of the protocol.
-const PROTOCOL_SHIFT: u32 = 24;
+/// Reads a time in whole seconds; returns milliseconds.
+pub(crate) fn time(setup: &mut Setup<'_>, name: &str) -> Option<u64> {
+    let time: Option<Seconds> = setup.args.optional_keyword(name);
+    time.map(|time| time.as_secs().saturating_mul(1000).min(1 << 50))
+}
 
 impl Timeouts {
     /// The timeout of a flow in this state.
@@ -130,6 +130,15 @@ pub(crate) struct Wanted {
     pub(crate) protocol: u8,
     pub(crate) anno: u8,
     pub(crate) deltas: (u16, u16),
+}
+
+/// What a rewriter reads from a packet.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Seen {
+    pub(crate) flow: FlowId,
+    /// The index of the rewriter's map.
+    pub(crate) map: usize,
+    pub(crate) protocol: u8,
 }
 
 impl FlowSet {

@@ -21,7 +21,6 @@ use std::sync::atomic::{AtomicU32, AtomicU64, fence};
 
 use arc_swap::{ArcSwap, Guard};
 
-use super::flow_set::ANNO_SHIFT;
 use crate::flows::key::{FlowId, Key};
 use crate::flows::table::index::{Found, Index};
 use crate::flows::table::records::Records;
@@ -50,6 +49,13 @@ pub(crate) struct Record {
     /// The number of its valid entry in the order of expiry.
     pub(crate) ticket: AtomicU32,
 }
+
+/// The position of the annotation for replies in the state of a mapping.
+pub(crate) const ANNO_SHIFT: u32 = 8;
+/// A flag: sequence numbers are shifted.
+pub(crate) const SHIFTED: u32 = 1 << 16;
+/// The position of the protocol.
+pub(super) const PROTOCOL_SHIFT: u32 = 24;
 
 /// The contents of a new mapping.
 #[derive(Clone, Copy, Debug)]

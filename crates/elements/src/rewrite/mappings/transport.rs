@@ -1,11 +1,12 @@
 //! Reads and rewrites TCP, UDP, and protocols with ports at the same place.
 
-use millrace_core::headers::{Ipv4Header, protocol, tcp_flags};
+use millrace_core::headers::{Ipv4Header, tcp_flags};
 use millrace_core::{Packet, Reason};
 
-use super::flow_set::{FlowSet, SHIFTED, seen};
-use super::flow_table::View;
+use super::flow_set::{FlowSet, seen};
+use super::flow_table::{SHIFTED, View};
 use super::sequence::SequenceShifts;
+use crate::flows::checksum::{field, update, update_transport, updated};
 use crate::flows::key::FlowId;
 
 /// The flow and the protocol of a packet that has ports.
@@ -51,24 +52,6 @@ pub(crate) fn addresses<const N: usize>(head: &[u8; N]) -> u64 {
     u64::from_be_bytes(*addresses.unwrap_or(&[0; 8]))
 }
 
-/// The checksum after the words that it covers changed by `delta`; a delta of 0 means no change (RFC 1624,
-/// equation 3).
-#[inline(always)]
-pub(crate) fn updated(checksum: u16, delta: u16) -> u16 {
-    if delta == 0 || delta == 0xffff {
-        return checksum;
-    }
-    let sum = u32::from(!checksum) + u32::from(delta);
-    !(((sum & 0xffff) + (sum >> 16)) as u16)
-}
-
-#[inline(always)]
-pub(crate) fn update(field: Option<&mut [u8; 2]>, delta: u16) {
-    if let Some(field) = field {
-        *field = updated(u16::from_be_bytes(*field), delta).to_be_bytes();
-    }
-}
-
 /// Writes new addresses into an IP header, and returns what follows the header.
 #[inline(always)]
 pub(crate) fn write_addresses<'p>(
@@ -82,30 +65,6 @@ pub(crate) fn write_addresses<'p>(
     let checksum = u16::from_be_bytes([head[10], head[11]]);
     [head[10], head[11]] = updated(checksum, view.deltas.0).to_be_bytes();
     Some((head, transport))
-}
-
-/// Updates the transport checksum for new addresses and ports.
-#[inline(always)]
-pub(crate) fn update_transport(number: u8, transport: &mut [u8], delta: u16) {
-    match number {
-        protocol::TCP if transport.len() >= 18 => update(field(transport, 16), delta),
-        protocol::UDP if transport.len() >= 8 => {
-            if let Some(field) = field(transport, 6)
-                // A datagram without a checksum stays without one.
-                && *field != [0, 0]
-            {
-                let checksum = updated(u16::from_be_bytes(*field), delta);
-                // 0 would mean that there is no checksum (RFC 768).
-                *field = if checksum == 0 { 0xffff } else { checksum }.to_be_bytes();
-            }
-        }
-        _ => {}
-    }
-}
-
-#[inline(always)]
-pub(crate) fn field<const N: usize>(bytes: &mut [u8], at: usize) -> Option<&mut [u8; N]> {
-    bytes.get_mut(at..)?.first_chunk_mut()
 }
 
 /// Rewrites a datagram with ports, and returns the new state of the flow.

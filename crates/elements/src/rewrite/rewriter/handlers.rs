@@ -7,10 +7,11 @@ use std::sync::atomic::Ordering::Relaxed;
 use millrace_core::element::ANY_HANDLER;
 use millrace_core::{Call, Element, HandlerError, Handlers};
 
-use super::{Placed, Rewriter, millis};
+use super::{Placed, Rewriter};
 use crate::flows::key::{FlowId, Key};
-use crate::rewrite::mappings::flow_set::{Changing, InputCounts, SHIFTED};
-use crate::rewrite::mappings::flow_table::Record;
+use crate::flows::table::millis;
+use crate::rewrite::mappings::flow_set::{Changing, InputCounts};
+use crate::rewrite::mappings::flow_table::{Record, SHIFTED};
 
 /// The handlers that every rewriter has.
 pub(crate) fn common<E: Element>(handlers: &mut Handlers<E>, of: fn(&E) -> &Rewriter) {

@@ -17,11 +17,13 @@ use millrace_core::{
 };
 
 use super::mappings::family::Family;
-use super::mappings::flow_set::{ANNO_SHIFT, FlowSet, Policy, SHIFTED, Wanted, protocol_of};
-use super::mappings::flow_table::View;
+pub(super) use super::mappings::flow_set::Seen;
+use super::mappings::flow_set::{FlowSet, Policy, Wanted, protocol_of};
+use super::mappings::flow_table::{ANNO_SHIFT, SHIFTED, View};
 use crate::capability::{FlowTable, Mapping, Request};
 use crate::flows::key::{FlowId, Key};
 use crate::flows::table::index::{Found, Hash, Index};
+use crate::flows::table::millis;
 use input::{Input, Named};
 
 /// A rewriter of any kind.
@@ -90,15 +92,6 @@ pub(super) trait Dialect {
 
     /// Rewrites a packet, and returns the new state of the flow.
     fn apply(rewriter: &Rewriter, set: &FlowSet, packet: &mut Packet, view: &View<'_>) -> u32;
-}
-
-/// What a rewriter reads from a packet.
-#[derive(Clone, Copy, Debug)]
-pub(super) struct Seen {
-    pub(super) flow: FlowId,
-    /// The index of the rewriter's map.
-    pub(super) map: usize,
-    pub(super) protocol: u8,
 }
 
 /// The state of a batch's packets during lookup.
@@ -292,11 +285,6 @@ fn gate_of(input: &Input) -> u32 {
         Input::Pass(output) => PASS | u32::from(*output),
         Input::Keep(_) | Input::Pattern(..) | Input::Mapper(_) => CLOSED,
     }
-}
-
-/// A time in the unit of mappings.
-pub(super) fn millis(time: Timestamp) -> u64 {
-    u64::try_from(time.as_millis()).unwrap_or(0)
 }
 
 /// Packet processing.
@@ -532,12 +520,6 @@ pub(super) fn annotations(setup: &mut Setup<'_>, with_destination: bool) -> Anno
     let aggregate = setup.args.keyword("SET_AGGREGATE", false);
     setup.args.ignored::<bool>("HANDLE_MIGRATION", Kind::Keyword, "all threads share the mappings");
     Annotations { destination, reply: reply.map(|anno| anno.0), aggregate }
-}
-
-/// Reads a time in whole seconds; returns milliseconds.
-pub(super) fn time(setup: &mut Setup<'_>, name: &str) -> Option<u64> {
-    let time: Option<Seconds> = setup.args.optional_keyword(name);
-    time.map(|time| time.as_secs().saturating_mul(1000).min(1 << 50))
 }
 
 /// The methods of an element whose field is a [`Rewriter`], for packets that `$dialect` reads and rewrites.

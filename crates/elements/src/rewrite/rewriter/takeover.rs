@@ -6,9 +6,10 @@ use std::sync::atomic::Ordering::Relaxed;
 use millrace_core::Init;
 
 use super::input::Input;
-use super::{Placed, Rewriter, millis};
-use crate::rewrite::mappings::flow_set::{ANNO_SHIFT, Wanted, protocol_of};
-use crate::rewrite::mappings::flow_table::Record;
+use super::{Placed, Rewriter};
+use crate::flows::table::millis;
+use crate::rewrite::mappings::flow_set::{Wanted, protocol_of};
+use crate::rewrite::mappings::flow_table::{ANNO_SHIFT, Record};
 
 impl Rewriter {
     /// Takes over the mappings of the rewriter of the same class that this one replaces, except those whose input

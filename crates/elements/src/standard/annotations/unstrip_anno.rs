@@ -34,7 +34,7 @@ use millrace_core::{
 };
 
 use super::PAINT2;
-use crate::standard::data::LONGEST;
+use crate::standard::LONGEST;
 
 /// The element; its manual is at the top of the file.
 pub struct UnstripAnno {

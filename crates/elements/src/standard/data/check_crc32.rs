@@ -36,11 +36,11 @@ use millrace_core::{
 use super::set_crc32::crc32;
 
 /// The element; its manual is at the top of the file.
-pub struct CheckCRC32;
+pub struct CheckCrc32;
 
-register!(CheckCRC32, "check_crc32.rs");
+register!(CheckCrc32, "check_crc32.rs");
 
-impl Element for CheckCRC32 {
+impl Element for CheckCrc32 {
     const CLASS: Class = Class::new("CheckCRC32", "1/1", "a/a").ordered();
     type Local = ();
 
@@ -50,7 +50,7 @@ impl Element for CheckCRC32 {
     }
 }
 
-impl PerPacket for CheckCRC32 {
+impl PerPacket for CheckCrc32 {
     fn treat(&self, (): &mut (), packet: &mut View, _: &mut Moment) -> Way {
         match packet.data().split_last_chunk::<4>() {
             Some((bytes, crc)) if crc32(bytes) == *crc => {

@@ -39,7 +39,7 @@ use std::ops::Range;
 use millrace_core::args::ArgText;
 use millrace_core::{Batch, Class, Context, Element, Failed, Lock, Packet, Setup, register};
 
-use super::LONGEST;
+use crate::standard::LONGEST;
 
 /// The element; its manual is at the top of the file.
 pub struct Clipboard {

@@ -1,8 +1,5 @@
 //! Elements that change or check packets' bytes and lengths.
 
-/// The maximum length of a packet that these elements produce, in bytes.
-pub(super) const LONGEST: usize = 65_535;
-
 pub mod align;
 pub mod check_crc32;
 pub mod check_length;

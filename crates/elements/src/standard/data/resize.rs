@@ -35,7 +35,7 @@ use millrace_core::{
     Class, Element, Failed, Handlers, Moment, PerPacket, Reason, Setup, View, Way, register,
 };
 
-use super::LONGEST;
+use crate::standard::LONGEST;
 
 /// The element; its manual is at the top of the file.
 pub struct Resize {

@@ -31,14 +31,14 @@ use millrace_core::{
     Class, Element, Failed, Moment, PerPacket, Reason, Setup, View, Way, register,
 };
 
-use super::LONGEST;
+use crate::standard::LONGEST;
 
 /// The element; its manual is at the top of the file.
-pub struct SetCRC32;
+pub struct SetCrc32;
 
-register!(SetCRC32, "set_crc32.rs");
+register!(SetCrc32, "set_crc32.rs");
 
-impl Element for SetCRC32 {
+impl Element for SetCrc32 {
     const CLASS: Class = Class::new("SetCRC32", "1/1", "a/a");
     type Local = ();
 
@@ -48,7 +48,7 @@ impl Element for SetCRC32 {
     }
 }
 
-impl PerPacket for SetCRC32 {
+impl PerPacket for SetCrc32 {
     fn treat(&self, (): &mut (), packet: &mut View, _: &mut Moment) -> Way {
         if packet.len() + 4 > LONGEST {
             return Way::drop(Reason::TooBig);

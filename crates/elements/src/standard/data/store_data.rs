@@ -37,7 +37,7 @@ use millrace_core::{
     Class, Element, Failed, Moment, PerPacket, Reason, Setup, View, Way, register,
 };
 
-use super::LONGEST;
+use crate::standard::LONGEST;
 
 /// The element; its manual is at the top of the file.
 pub struct StoreData {

@@ -7,8 +7,7 @@ use arc_swap::ArcSwap;
 use millrace_core::args::Kind;
 use millrace_core::element::HandlerCall;
 use millrace_core::{
-    Args, Batch, Context, Failed, HandlerError, Handlers, Init, Packet, Reason, Refused, Task,
-    Timestamp,
+    Args, Batch, Context, Failed, Handlers, Init, Packet, Reason, Refused, Timestamp,
 };
 
 /// The default data of Click's sources; users' expected outputs contain it.
@@ -255,24 +254,4 @@ impl Supply {
             Ok(())
         });
     }
-}
-
-/// The handlers of elements with a task: `scheduled` and `home_thread`. Writing `home_thread` moves the task to
-/// another thread, if the plan allows that thread to run it.
-pub(crate) fn task_handlers<E: 'static>(
-    handlers: &mut Handlers<E>,
-    task: impl Fn(&E) -> &Task + Copy + Send + Sync + 'static,
-) {
-    handlers.read("scheduled", move |e, _| task(e).is_scheduled());
-    handlers.write("scheduled", move |e, call| {
-        match call.parse()? {
-            true => task(e).schedule(),
-            false => task(e).unschedule(),
-        }
-        Ok(())
-    });
-    handlers.read("home_thread", move |e, _| task(e).home());
-    handlers.write("home_thread", move |e, call| {
-        call.router().move_task(task(e), call.parse()?).map_err(HandlerError::Refused)
-    });
 }

@@ -1,4 +1,4 @@
-//! The fields of a summary dump: names, formats, and positions in a packet.
+//! A field of a summary dump: its name, formats, and position in a packet. `table.rs` lists the fields.
 
 use std::borrow::Cow;
 use std::io::Write;
@@ -7,7 +7,7 @@ use millrace_core::Timestamp;
 
 use super::draft::Draft;
 use super::seen::Seen;
-use super::{anno, icmp, ip, link, payload, tcp, text, udp};
+use super::text;
 
 /// The value of a field.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -52,6 +52,10 @@ pub(crate) enum Size {
     /// The field has no binary form.
     None,
 }
+
+/// The MD5 digest of no bytes, which stands for a digest that is not there.
+pub(super) const NO_BYTES_DIGEST: [u8; 16] =
+    0xd41d_8cd9_8f00_b204_e980_0998_ecf8_427e_u128.to_be_bytes();
 
 /// Reads a field from a packet.
 type Get = for<'p> fn(&mut Seen<'p>) -> Option<Value<'p>>;
@@ -119,27 +123,6 @@ impl Field {
         self
     }
 
-    /// The field with this name. Spaces may replace underscores, `ip_` is optional, and synonyms are accepted.
-    pub(crate) fn find(name: &str) -> Option<&'static Field> {
-        let mut name = Cow::Borrowed(name);
-        loop {
-            if let Some((_, meant)) = synonyms().find(|(synonym, _)| *synonym == name) {
-                name = Cow::Borrowed(meant);
-                continue;
-            }
-            if let Some(field) = fields().find(|field| field.name == name) {
-                return Some(field);
-            }
-            if name.contains(' ') {
-                name = Cow::Owned(name.replacen(' ', "_", 1));
-            } else if !name.contains('_') {
-                name = Cow::Owned(format!("ip_{name}"));
-            } else {
-                return None;
-            }
-        }
-    }
-
     /// Appends a value's binary form; a missing value is encoded as 0 or as empty.
     pub(crate) fn pack(&self, out: &mut Vec<u8>, value: Option<&Value<'_>>) {
         match (self.size, value) {
@@ -170,7 +153,7 @@ impl Field {
                 out.extend_from_slice(bytes);
             }
             (Size::Digest, Some(Value::Bytes(digest))) => out.extend_from_slice(digest),
-            (Size::Digest, _) => out.extend_from_slice(&payload::md5(&[])),
+            (Size::Digest, _) => out.extend_from_slice(&NO_BYTES_DIGEST),
             (Size::None, _) => {}
         }
     }
@@ -218,26 +201,6 @@ fn time_of(value: Option<&Value<'_>>) -> Timestamp {
         Some(Value::Time(time)) => *time,
         _ => Timestamp::ZERO,
     }
-}
-
-/// All fields.
-pub(crate) fn fields() -> impl Iterator<Item = &'static Field> {
-    let layers: [&[Field]; 7] = [
-        anno::FIELDS,
-        link::FIELDS,
-        ip::FIELDS,
-        tcp::FIELDS,
-        udp::FIELDS,
-        icmp::FIELDS,
-        payload::FIELDS,
-    ];
-    layers.into_iter().flatten()
-}
-
-/// Synonyms and the names that they stand for.
-fn synonyms() -> impl Iterator<Item = &'static (&'static str, &'static str)> {
-    let layers = [anno::SYNONYMS, link::SYNONYMS, ip::SYNONYMS, tcp::SYNONYMS, payload::SYNONYMS];
-    layers.into_iter().flatten()
 }
 
 /// Formats a number in decimal.

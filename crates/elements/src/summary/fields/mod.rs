@@ -11,6 +11,7 @@ pub(crate) mod options;
 mod payload;
 pub(crate) mod record;
 pub(crate) mod seen;
+pub(crate) mod table;
 pub(crate) mod tcp;
 pub(crate) mod tcp_options;
 pub(crate) mod text;

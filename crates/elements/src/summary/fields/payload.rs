@@ -144,7 +144,7 @@ fn put_payload(draft: &mut Draft<'_>, value: &Value<'_>) {
 }
 
 /// The MD5 digest of some bytes. It distinguishes payloads; it is not for security.
-pub(super) fn md5(bytes: &[u8]) -> [u8; 16] {
+fn md5(bytes: &[u8]) -> [u8; 16] {
     Md5::digest(bytes).into()
 }
 
@@ -165,11 +165,13 @@ fn hexadecimal(digest: &[u8]) -> String {
 
 #[cfg(test)]
 mod tests {
+    use super::super::field::NO_BYTES_DIGEST;
     use super::*;
 
     #[test]
     fn digests_are_shown_as_text() {
         // RFC 1321, A.5.
+        assert_eq!(md5(b""), NO_BYTES_DIGEST);
         assert_eq!(hexadecimal(&md5(b"abc")), "900150983cd24fb0d6963f7d28e17f72");
         assert_eq!(in_letters(&[0; 16]), "a".repeat(22));
         assert_eq!(in_letters(&[0xff; 16]), format!("{}d", "@".repeat(21)));

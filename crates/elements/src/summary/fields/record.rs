@@ -3,8 +3,9 @@
 use millrace_core::{Args, Packet};
 use millrace_lang::config::{split_words, unquote};
 
-use super::field::Field;
+use super::field::{Field, Size};
 use super::seen::{Seen, Wishes};
+use super::table;
 
 /// The fields to write, and their format.
 pub(crate) struct Recorder {
@@ -29,11 +30,11 @@ impl Recorder {
         let mut fields = Vec::new();
         for word in split_words(names) {
             let name = String::from_utf8_lossy(&unquote(word.text)).into_owned();
-            let Some(field) = Field::find(&name) else {
+            let Some(field) = table::find(&name) else {
                 args.error((), format!("unknown content type '{name}'"));
                 continue;
             };
-            if binary && field.size == super::field::Size::None {
+            if binary && field.size == Size::None {
                 args.error((), format!("cannot use field {name} with BINARY"));
             }
             fields.push(field);

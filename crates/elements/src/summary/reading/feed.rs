@@ -1,11 +1,11 @@
 //! The common part of elements that create packets from the lines of a file.
 
 use std::sync::atomic::{AtomicBool, Ordering::Relaxed};
-use std::sync::{Mutex, MutexGuard, OnceLock, PoisonError};
+use std::sync::{MutexGuard, OnceLock};
 
 use millrace_core::args::{Scope, UFixed};
 use millrace_core::{
-    Args, Batch, Class, Context, Element, Failed, Handlers, Init, Notifier, Packet, Reason,
+    Args, Batch, Class, Context, Element, Failed, Handlers, Init, Lock, Notifier, Packet, Reason,
     Refused, Router, Setup, Task, Timer, Timestamp,
 };
 
@@ -13,7 +13,7 @@ use super::lines::{Failure, LineFile};
 use super::reader::{Found, Remark};
 use super::several::{Several, Split};
 use crate::devices::playback::pace::{self, Due, Pace};
-use crate::standard::supply::task_handlers;
+use crate::task_handlers::task_handlers;
 
 /// A kind of file.
 pub trait LineFormat: Send + Sized + 'static {
@@ -85,7 +85,7 @@ pub struct Feed<F> {
     wishes: Wishes,
     active: AtomicBool,
     /// The lock is for the handlers; only one thread reads packets.
-    state: Mutex<State<F>>,
+    state: Lock<State<F>>,
     task: Task,
     timer: Timer,
     notifier: Notifier,
@@ -109,7 +109,7 @@ impl<F: LineFormat> Element for Feed<F> {
         Ok(Self {
             active: wishes.active.into(),
             wishes,
-            state: Mutex::new(State { format, pace, pending: None }),
+            state: Lock::new(State { format, pace, pending: None }),
             task: setup.task(),
             timer: setup.timer(),
             notifier: Notifier::default(),
@@ -247,7 +247,7 @@ enum Step {
 
 impl<F: LineFormat> Feed<F> {
     fn state(&self) -> MutexGuard<'_, State<F>> {
-        self.state.lock().unwrap_or_else(PoisonError::into_inner)
+        self.state.lock()
     }
 
     /// Adds the next packet to a batch, if the packet is due.

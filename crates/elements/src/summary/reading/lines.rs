@@ -5,7 +5,7 @@ use std::fs::File;
 use std::io::{self, Read};
 use std::os::fd::AsFd;
 
-use millrace_core::{Init, Refused};
+use millrace_core::{Init, Refused, os_error_text};
 use millrace_io::pcap::{Format, Unpacker};
 
 /// The number of bytes to read at once.
@@ -78,7 +78,7 @@ impl LineFile {
         };
         file.source = Source::File(opened.map_err(|error| match error.kind() {
             io::ErrorKind::NotFound => Failure::Missing(error),
-            _ => Failure::Other(format!("{}: {}", file.name, reason(&error))),
+            _ => Failure::Other(format!("{}: {}", file.name, os_error_text(&error))),
         })?);
         if file.fill().map_err(|error| Failure::Other(file.describe(&error)))? == 0 {
             return Err(Failure::Empty);
@@ -247,7 +247,7 @@ impl LineFile {
     }
 
     fn describe(&self, error: &io::Error) -> String {
-        format!("{}: {}", self.name, reason(error))
+        format!("{}: {}", self.name, os_error_text(error))
     }
 }
 
@@ -260,15 +260,6 @@ impl Failure {
             Self::Empty => init.refuse_at(file.landmark(), "empty file"),
             Self::Other(message) => Refused(message),
         }
-    }
-}
-
-/// The system's error message, without the number.
-pub(crate) fn reason(error: &io::Error) -> String {
-    let text = error.to_string();
-    match text.rsplit_once(" (os error ") {
-        Some((text, _)) => text.to_owned(),
-        None => text,
     }
 }
 

@@ -2,13 +2,14 @@
 
 use std::net::Ipv4Addr;
 
-use millrace_core::Packet;
 use millrace_core::args::{self, Scope};
 use millrace_core::names::NumberKind;
+use millrace_core::{Packet, os_error_text};
 
-use super::lines::{LineFile, reason};
+use super::lines::LineFile;
 use crate::summary::fields::draft::Draft;
 use crate::summary::fields::field::Field;
+use crate::summary::fields::table;
 use crate::summary::fields::text::{self, is_command, is_space, unquote, words};
 
 /// The format's version.
@@ -88,7 +89,7 @@ impl SummaryReader {
     pub(crate) fn read_banner(&mut self, remarks: &mut Vec<Remark>) {
         let mut line = Vec::new();
         if let Err(error) = self.file.peek_line(&mut line) {
-            remarks.push(self.remark(true, reason(&error)));
+            remarks.push(self.remark(true, os_error_text(&error)));
             return;
         }
         if let Some(version) = line.strip_prefix(b"!IPSummaryDump") {
@@ -140,7 +141,7 @@ impl SummaryReader {
                     return Found::End;
                 }
                 Err(error) => {
-                    remarks.push(self.remark(true, reason(&error)));
+                    remarks.push(self.remark(true, os_error_text(&error)));
                     self.file.close();
                     return Found::End;
                 }
@@ -289,7 +290,7 @@ impl SummaryReader {
             if index == 0 && (name == "!data" || name == "!contents") {
                 continue;
             }
-            let field = Field::find(&name).filter(|field| field.put.is_some());
+            let field = table::find(&name).filter(|field| field.put.is_some());
             if field.is_none() {
                 let message = format!("unknown content type '{name}'");
                 remarks.push(self.remark(false, message));

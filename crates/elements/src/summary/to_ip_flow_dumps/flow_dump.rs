@@ -6,12 +6,11 @@ use std::net::SocketAddrV4;
 
 use millrace_core::headers::tcp_option as option;
 use millrace_core::headers::{Header, Ipv4Header, TcpHeader, UdpHeader, protocol, tcp_flags};
-use millrace_core::{Packet, Timestamp};
+use millrace_core::{Packet, Timestamp, os_error_text};
 
 use crate::summary::fields::field::append;
 use crate::summary::fields::seen::{u8_at, u16_at, u32_at};
 use crate::summary::fields::tcp_options::{self, Which};
-use crate::summary::reading::lines::reason;
 
 /// What to write about packets.
 #[derive(Clone, Copy, Debug)]
@@ -361,7 +360,7 @@ impl FlowDump {
         bytes.append(&mut self.pending);
         self.pending_packets = 0;
         self.pending_notes = 0;
-        let describe = |error: io::Error| format!("{}: {}", self.file_name, reason(&error));
+        let describe = |error: io::Error| format!("{}: {}", self.file_name, os_error_text(&error));
         if self.file_name == "-" {
             self.was_written = true;
             return io::stdout().lock().write_all(&bytes).map_err(describe);
@@ -372,14 +371,15 @@ impl FlowDump {
         }
         .map_err(describe)?;
         self.was_written = true;
-        file.write_all(&bytes).map_err(|error| format!("{}: {}", self.file_name, reason(&error)))
+        file.write_all(&bytes)
+            .map_err(|error| format!("{}: {}", self.file_name, os_error_text(&error)))
     }
 
     /// Creates the file, and the directories that contain it.
     fn create(&self) -> Result<io::Result<File>, String> {
         if let Some(folder) = std::path::Path::new(&self.file_name).parent() {
             std::fs::create_dir_all(folder).map_err(|error| {
-                format!("making directory {}: {}", folder.display(), reason(&error))
+                format!("making directory {}: {}", folder.display(), os_error_text(&error))
             })?;
         }
         Ok(File::create(&self.file_name))
@@ -391,7 +391,7 @@ impl FlowDump {
             return Ok(());
         }
         let result = std::fs::remove_file(&self.file_name);
-        result.map_err(|error| format!("{}: {}", self.file_name, reason(&error)))
+        result.map_err(|error| format!("{}: {}", self.file_name, os_error_text(&error)))
     }
 }
 

@@ -3,10 +3,11 @@
 use std::collections::{HashMap, HashSet};
 use std::fmt;
 use std::str::FromStr;
-use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::sync::{Arc, MutexGuard};
 use std::time::Duration;
 
 use fastrand::Rng;
+use millrace_core::Lock;
 
 /// A step of a batch.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
@@ -65,7 +66,7 @@ pub enum Call {
 /// assert!("fail 3 sometimes".parse::<Faults>().is_err());
 /// ```
 #[derive(Clone, Default)]
-pub struct Faults(Arc<Mutex<State>>);
+pub struct Faults(Arc<Lock<State>>);
 
 #[derive(Default)]
 struct State {
@@ -163,7 +164,7 @@ impl Faults {
 
     fn lock(&self) -> MutexGuard<'_, State> {
         // No code panics with the lock held, and the state is whole between any two statements.
-        self.0.lock().unwrap_or_else(PoisonError::into_inner)
+        self.0.lock()
     }
 }
 

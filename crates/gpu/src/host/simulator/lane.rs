@@ -5,10 +5,11 @@ use std::sync::Arc;
 use std::thread;
 use std::time::{Duration, Instant};
 
+use super::SimDevice;
 use super::arena::Memory;
 use super::faults::{Call, Point};
+use super::resident::lost;
 use super::stream::{Job, Mailbox, Program};
-use super::{SimDevice, lost};
 use crate::device::slot::{check_batch, memory_of, next_sequence, tables_of, write_header};
 use crate::device::{DeviceError, DeviceLane, Poll, SlotId, Table, Ticket};
 use crate::host::block::Block;

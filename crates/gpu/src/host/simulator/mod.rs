@@ -13,63 +13,39 @@
 mod arena;
 mod faults;
 mod lane;
+mod resident;
+mod settings;
 mod stream;
 #[cfg(test)]
 mod tests;
 
-use std::sync::atomic::{AtomicU8, Ordering};
-use std::sync::{Arc, Mutex, MutexGuard, OnceLock, PoisonError, Weak};
+use std::sync::{Arc, OnceLock, Weak};
 use std::thread;
-use std::time::{Duration, Instant};
+use std::time::Instant;
+
+use fastrand::Rng;
+use millrace_core::Lock;
 
 use arena::{Arena, Memory};
-use fastrand::Rng;
 pub use faults::{Call, Fault, Faults, Point};
 use lane::Lane;
+use resident::{SimTable, lost};
+pub use settings::Settings;
 use stream::{Machine, Upload};
 
 use crate::device::slot::check_plan;
-use crate::device::{
-    Caps, Device, DeviceError, DeviceId, DeviceLane, Old, Table, TableMemory, WhyNot,
-};
+use crate::device::{Caps, Device, DeviceError, DeviceId, DeviceLane, Old, Table, WhyNot};
 use crate::plan::Plan;
 use crate::table;
 
 /// Most lanes that were dropped and on which work is still under way.
 const MOST_ABANDONED: usize = 4;
 
-/// How a simulated device behaves.
-#[derive(Clone, Debug)]
-pub struct Settings {
-    /// Of the order of steps and rows, of pauses and poison.
-    pub seed: u64,
-    /// Each second step begins up to so much later.
-    pub delay: Duration,
-    /// Bytes of device memory.
-    pub memory: u64,
-    /// How long it cannot be opened after it was lost.
-    pub down: Duration,
-    /// How long a lane that was dropped may have work under way before the device counts as lost.
-    pub patience: Duration,
-}
-
-impl Default for Settings {
-    fn default() -> Self {
-        Self {
-            seed: 0,
-            delay: Duration::from_micros(20),
-            memory: 1 << 30,
-            down: Duration::from_millis(20),
-            patience: Duration::from_millis(100),
-        }
-    }
-}
-
 /// A simulated machine with one device.
 pub struct Simulator {
     settings: Settings,
     faults: Faults,
-    socket: Mutex<Socket>,
+    socket: Lock<Socket>,
 }
 
 /// What is left of the device that was opened last.
@@ -84,7 +60,7 @@ struct Socket {
 impl Simulator {
     /// A machine; its device is not open yet.
     pub fn new(settings: Settings, faults: Faults) -> Self {
-        Self { settings, faults, socket: Mutex::default() }
+        Self { settings, faults, socket: Lock::default() }
     }
 
     /// Opens the device; the one that is open, if there is one.
@@ -92,7 +68,7 @@ impl Simulator {
     /// # Errors
     /// It was lost a moment ago, or lanes of the lost one are still there.
     pub fn open(&self) -> Result<Arc<dyn Device>, WhyNot> {
-        let mut socket = lock(&self.socket);
+        let mut socket = self.socket.lock();
         if let Some(device) = socket.device.upgrade() {
             return if device.is_lost() {
                 Err(WhyNot("the simulated device was lost and is still in use".to_owned()))
@@ -119,7 +95,7 @@ impl Simulator {
         };
         socket.lost = machine.lost.clone();
         let arena = Arena::new(self.settings.memory);
-        let rng = Mutex::new(Rng::with_seed(seed ^ 0x5eed));
+        let rng = Lock::new(Rng::with_seed(seed ^ 0x5eed));
         let device = Arc::new_cyclic(|me| SimDevice {
             me: me.clone(),
             id: DeviceId::new(),
@@ -144,23 +120,21 @@ struct SimDevice {
     id: DeviceId,
     caps: Caps,
     arena: Arc<Arena>,
-    rng: Mutex<Rng>,
+    rng: Lock<Rng>,
     machine: Arc<Machine>,
 }
 
 impl SimDevice {
     fn allocate(&self, bytes: usize) -> Result<Memory, DeviceError> {
-        Memory::new(&self.arena, bytes, &mut lock(&self.rng))
+        Memory::new(&self.arena, bytes, &mut self.rng.lock())
     }
 
     /// Memory for a table.
     fn table(&self, words: &[u32]) -> Result<Arc<SimTable>, DeviceError> {
         self.refuse(Call::Table)?;
         check_table(words)?;
-        let memory = Mutex::new(self.allocate(words.len() * 4)?);
-        let address = lock(&memory).address();
-        let state = AtomicU8::new(LOADING);
-        let table = Arc::new(SimTable { device: self.id, address, memory, state });
+        let memory = self.allocate(words.len() * 4)?;
+        let table = Arc::new(SimTable::new(self.id, memory));
         self.machine.watch(&table);
         Ok(table)
     }
@@ -230,42 +204,4 @@ impl Drop for SimDevice {
     fn drop(&mut self) {
         self.machine.stop();
     }
-}
-
-const LOADING: u8 = 0;
-const RESIDENT: u8 = 1;
-const NEVER: u8 = 2;
-
-struct SimTable {
-    device: DeviceId,
-    address: u64,
-    memory: Mutex<Memory>,
-    state: AtomicU8,
-}
-
-impl TableMemory for SimTable {
-    fn device(&self) -> DeviceId {
-        self.device
-    }
-
-    fn address(&self) -> u64 {
-        self.address
-    }
-
-    fn is_resident(&self) -> Result<bool, DeviceError> {
-        match self.state.load(Ordering::Acquire) {
-            LOADING => Ok(false),
-            RESIDENT => Ok(true),
-            _ => Err(lost()),
-        }
-    }
-}
-
-fn lost() -> DeviceError {
-    DeviceError::Lost("injected".to_owned())
-}
-
-/// No code panics with one of these locks held, and what they guard is whole between any two statements.
-fn lock<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
-    mutex.lock().unwrap_or_else(PoisonError::into_inner)
 }

@@ -4,14 +4,16 @@ use std::collections::VecDeque;
 use std::ops::Range;
 use std::slice;
 use std::sync::atomic::{AtomicU32, Ordering};
-use std::sync::{Arc, Condvar, Mutex, OnceLock, PoisonError, Weak};
+use std::sync::{Arc, Condvar, OnceLock, PoisonError, Weak};
 use std::time::{Duration, Instant};
 
 use fastrand::Rng;
+use millrace_core::Lock;
 
 use super::arena::Memory;
 use super::faults::{Fault, Faults, Point};
-use super::{NEVER, RESIDENT, Settings, SimTable, lock};
+use super::resident::{NEVER, RESIDENT, SimTable};
+use super::settings::Settings;
 use crate::device::slot::{Ranges, tiles};
 use crate::device::{DeviceError, Table};
 use crate::host::block::Block;
@@ -23,11 +25,11 @@ use crate::plan::Plan;
 pub(super) struct Machine {
     settings: Settings,
     pub(super) faults: Faults,
-    work: Mutex<Work>,
+    work: Lock<Work>,
     wake: Condvar,
     pub(super) lost: Arc<OnceLock<Instant>>,
     /// Tables that may still be there, whose red zones are looked at.
-    tables: Mutex<Vec<Weak<SimTable>>>,
+    tables: Lock<Vec<Weak<SimTable>>>,
 }
 
 #[derive(Default)]
@@ -86,7 +88,7 @@ pub(super) struct Mailbox(Vec<Letter>);
 struct Letter {
     /// The sequence of the batch that came back last.
     word: AtomicU32,
-    back: Mutex<Option<Returned>>,
+    back: Lock<Option<Returned>>,
 }
 
 /// A batch that is under way no more.
@@ -98,7 +100,7 @@ pub(super) struct Returned {
 
 impl Mailbox {
     pub(super) fn new(slots: usize) -> Arc<Self> {
-        let letter = || Letter { word: AtomicU32::new(0), back: Mutex::new(None) };
+        let letter = || Letter { word: AtomicU32::new(0), back: Lock::new(None) };
         Arc::new(Self((0..slots).map(|_| letter()).collect()))
     }
 
@@ -108,7 +110,7 @@ impl Mailbox {
         if letter.word.load(Ordering::Acquire) != sequence {
             return None;
         }
-        lock(&letter.back).take()
+        letter.back.lock().take()
     }
 }
 
@@ -126,10 +128,10 @@ impl Machine {
         Arc::new(Self {
             settings,
             faults,
-            work: Mutex::new(work),
+            work: Lock::new(work),
             wake: Condvar::new(),
             lost: Arc::default(),
-            tables: Mutex::default(),
+            tables: Lock::default(),
         })
     }
 
@@ -142,17 +144,17 @@ impl Machine {
     }
 
     pub(super) fn watch(&self, table: &Arc<SimTable>) {
-        let mut tables = lock(&self.tables);
+        let mut tables = self.tables.lock();
         tables.retain(|table| table.strong_count() != 0);
         tables.push(Arc::downgrade(table));
     }
 
     /// Whether nobody wrote beside a table; mends what was written.
     fn tables_are_intact(&self) -> bool {
-        let tables = lock(&self.tables);
+        let tables = self.tables.lock();
         let mut intact = true;
         for table in tables.iter().filter_map(Weak::upgrade) {
-            let mut memory = lock(&table.memory);
+            let mut memory = table.memory.lock();
             if !memory.is_intact() {
                 intact = false;
                 memory.mend();
@@ -163,7 +165,7 @@ impl Machine {
 
     /// Begins a stream.
     pub(super) fn open(&self) -> u64 {
-        let mut work = lock(&self.work);
+        let mut work = self.work.lock();
         let lane = work.lanes;
         work.lanes += 1;
         let from = Some(Instant::now());
@@ -173,7 +175,7 @@ impl Machine {
 
     /// Puts a batch at a stream's end.
     pub(super) fn submit(&self, lane: u64, job: Job) {
-        let mut work = lock(&self.work);
+        let mut work = self.work.lock();
         if let Some(stream) = work.streams.iter_mut().find(|stream| stream.lane == lane) {
             stream.jobs.push_back(job);
         }
@@ -182,19 +184,19 @@ impl Machine {
 
     /// What the device has of a table that is there.
     pub(super) fn table(&self, table: &Table) -> Option<Arc<SimTable>> {
-        let tables = lock(&self.tables);
+        let tables = self.tables.lock();
         let mut tables = tables.iter().filter_map(Weak::upgrade);
         tables.find(|one| one.device == table.device() && one.address == table.address())
     }
 
     pub(super) fn upload(&self, upload: Upload) {
-        lock(&self.work).uploads.push_back(upload);
+        self.work.lock().uploads.push_back(upload);
         self.wake.notify_one();
     }
 
     /// Lets a stream come to its end by itself.
     pub(super) fn abandon(&self, lane: u64) {
-        let mut work = lock(&self.work);
+        let mut work = self.work.lock();
         if let Some(stream) = work.streams.iter_mut().find(|stream| stream.lane == lane) {
             stream.abandoned = Some(Instant::now());
         }
@@ -203,7 +205,7 @@ impl Machine {
 
     /// How many dropped lanes have work under way. One of them for too long: the device is lost.
     pub(super) fn abandoned(&self) -> usize {
-        let work = lock(&self.work);
+        let work = self.work.lock();
         let since = work.streams.iter().filter(|stream| !stream.jobs.is_empty());
         let since: Vec<Instant> = since.filter_map(|stream| stream.abandoned).collect();
         if since.iter().any(|since| since.elapsed() > self.settings.patience) {
@@ -214,27 +216,27 @@ impl Machine {
     }
 
     pub(super) fn stop(&self) {
-        lock(&self.work).stop = true;
+        self.work.lock().stop = true;
         self.wake.notify_one();
     }
 
     /// The device's thread.
     pub(super) fn run(&self) {
-        let mut work = lock(&self.work);
+        let mut work = self.work.lock();
         while !work.stop {
             if self.is_lost() {
                 // As with a GPU, nobody is ever sure that it writes no more: batches do not come back.
                 let left = work.end_all();
                 drop(work);
                 drop(left);
-                work = lock(&self.work);
+                work = self.work.lock();
             }
             work.streams.retain(|stream| stream.abandoned.is_none() || !stream.jobs.is_empty());
             work = match work.choose() {
                 Choice::Upload(upload) => {
                     drop(work);
                     upload.run();
-                    lock(&self.work)
+                    self.work.lock()
                 }
                 Choice::Job(lane, mut job, mut rng) => {
                     drop(work);
@@ -246,7 +248,7 @@ impl Machine {
                         }
                         progress => Some((job, progress)),
                     };
-                    let mut work = lock(&self.work);
+                    let mut work = self.work.lock();
                     if let Some((job, progress)) = ended {
                         let stream = work.streams.iter_mut().find(|stream| stream.lane == lane);
                         if let Some(stream) = stream {
@@ -317,11 +319,11 @@ impl Work {
 impl Upload {
     fn run(self) {
         let all = 0..self.words.len();
-        let mut memory = lock(&self.table.memory);
+        let mut memory = self.table.memory.lock();
         let changed = match &self.like {
             None => slice::from_ref(&all),
             Some((like, changed)) => {
-                let mut like = lock(&like.memory);
+                let mut like = like.memory.lock();
                 for (to, from) in memory.bytes_mut().iter_mut().zip(like.bytes_mut()) {
                     *to = *from;
                 }
@@ -439,7 +441,7 @@ impl Job {
         drop(self.tables);
         if let Some(letter) = self.mailbox.0.get(self.slot) {
             let returned = Returned { host: self.host, device: self.device, outcome };
-            *lock(&letter.back) = Some(returned);
+            *letter.back.lock() = Some(returned);
             letter.word.store(self.sequence, Ordering::Release);
         }
     }

@@ -28,7 +28,7 @@ fn runs(function: crate::kernel::HostFunction) -> (Poll, Vec<u8>, Vec<String>) {
     let simulator = Simulator::new(Settings::default(), faults.clone());
     simulator.open().map(drop).unwrap();
     let device = simulator.open().unwrap();
-    let sim = simulator.socket.lock().unwrap().device.upgrade().unwrap();
+    let sim = simulator.socket.lock().device.upgrade().unwrap();
     let launches = vec![HostLaunch::of(function)];
     let mut lane = Lane::with_launches(sim, &plan(), 1, launches).unwrap();
     let ticket = lane.submit(SlotId(0), 10, 0, &[]).unwrap();

@@ -22,7 +22,7 @@
 //!
 //! It does no I/O and reads no clock: costs go in, in whatever unit, decisions come out.
 
-use super::{Mode, Path};
+use super::path::{Mode, Path};
 use crate::kernel::TILE;
 
 #[cfg(test)]

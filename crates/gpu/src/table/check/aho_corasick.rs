@@ -4,7 +4,7 @@ use std::collections::VecDeque;
 
 use millrace_match::patterns::image::{CERTAIN, CONTENT, RULE};
 
-use super::{Fault, Words, below};
+use super::words::{Fault, Words, below};
 
 /// Words of the class map.
 const CLASS_MAP: usize = 64;

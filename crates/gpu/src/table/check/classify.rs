@@ -3,7 +3,7 @@
 
 use millrace_match::rules::image::{ETHER, LAST};
 
-use super::{Fault, Words, below};
+use super::words::{Fault, Words, below};
 
 /// Most trees, and where they are told.
 const MOST_TREES: usize = 8;

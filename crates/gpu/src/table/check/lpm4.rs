@@ -1,6 +1,6 @@
 //! Tables of the kernel `lpm4`; their layout is at the head of [`lpm4`](crate::table).
 
-use super::{Fault, Words, below};
+use super::words::{Fault, Words, below};
 use crate::table::MORE;
 use crate::table::lpm4::{FIRST, GROUP};
 

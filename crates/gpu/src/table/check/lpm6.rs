@@ -1,6 +1,6 @@
 //! Tables of the kernel `lpm6`; their layout is at the head of [`lpm6`](crate::table).
 
-use super::{Fault, Words, below};
+use super::words::{Fault, Words, below};
 use crate::table::MORE;
 use crate::table::lpm6::{CELL, NODE, PATH, ROOT, TO_PATH};
 

@@ -7,7 +7,9 @@ use rustix::thread::{UnshareFlags, unshare_unsafe};
 
 use super::super::transmit::Transmitter;
 use super::*;
-use crate::queue::{QueueCounts, TxOptions, TxQueue};
+use crate::meter::QueueCounts;
+use crate::options::TxOptions;
+use crate::queue::TxQueue;
 
 /// A queue of the loopback interface, and a socket to send to it.
 struct Loop {

@@ -4,11 +4,10 @@ use std::sync::atomic::{AtomicUsize, Ordering};
 
 use millrace_core::net::EtherAddress;
 
-use super::FRAME;
 use crate::dpdk::abi::{Info, offload};
-use crate::dpdk::memory::HEADROOM;
-use crate::method::{DpdkOptions, Pause};
-use crate::queue::{RxOptions, TxOptions};
+use crate::dpdk::memory::{FRAME, HEADROOM};
+use crate::method::{DpdkOptions, Method, Pause};
+use crate::options::{RxOptions, TxOptions};
 
 /// The combined requests of the elements that use a port.
 #[derive(Default)]
@@ -61,7 +60,7 @@ pub(super) fn agree<T: PartialEq>(
 }
 
 pub(super) fn options_from(options: &TxOptions) -> DpdkOptions {
-    crate::dpdk::options(&options.method)
+    choices(&options.method)
 }
 
 pub(super) fn options_of(
@@ -69,7 +68,7 @@ pub(super) fn options_of(
     wanted: &mut Wanted,
     info: &Info,
 ) -> Result<DpdkOptions, String> {
-    let own = crate::dpdk::options(&options.method);
+    let own = choices(&options.method);
     merge_options(&own, wanted, info)?;
     wanted.offloads |= if own.rss_aggregate { offload::RSS_HASH } else { 0 };
     Ok(own)
@@ -102,4 +101,12 @@ pub(super) fn merge_options(
     wanted.interrupts |= own.interrupts;
     wanted.any_packet |= own.any_packet;
     Ok(())
+}
+
+/// The options of a method that is DPDK.
+fn choices(method: &Method) -> DpdkOptions {
+    match method {
+        Method::Dpdk(options) => options.clone(),
+        _ => DpdkOptions::default(),
+    }
 }

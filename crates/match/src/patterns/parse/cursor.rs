@@ -1,12 +1,36 @@
 //! Where a parser is in its file, and what both formats have in common.
 
-use super::ParseError;
+use crate::patterns::SetError;
+
+/// What is wrong in a file of patterns, and where.
+#[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
+#[error("line {line}, column {column}: {message}")]
+pub struct ParseError {
+    /// The line, from 1.
+    pub line: usize,
+    /// The byte in it, from 1.
+    pub column: usize,
+    /// What, with the word.
+    pub message: String,
+}
 
 /// A place in a file.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Place {
     pub(super) line: usize,
     pub(super) column: usize,
+}
+
+impl Place {
+    /// An error here.
+    pub(super) fn error(self, message: impl Into<String>) -> ParseError {
+        ParseError { line: self.line, column: self.column, message: message.into() }
+    }
+
+    /// An error here about a rule.
+    pub(super) fn set_error(self, error: &SetError) -> ParseError {
+        self.error(error.to_string())
+    }
 }
 
 /// Reads bytes, and knows where.

@@ -7,9 +7,11 @@ mod snort;
 mod tests;
 mod write;
 
-use cursor::{Cursor, Place};
+use cursor::Cursor;
+pub use cursor::ParseError;
+pub use plain::PlainOptions;
 
-use super::{PatternSet, SetError};
+use super::PatternSet;
 
 /// How a file of patterns is written.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
@@ -23,25 +25,6 @@ pub enum Format {
     Plain,
     /// A rule as Snort writes them: `alert tcp any any -> any any (content:"x"; msg:"y"; sid:1;)`.
     Snort,
-}
-
-/// How plain patterns are taken.
-#[derive(Clone, Copy, Debug, Default)]
-pub struct PlainOptions {
-    /// `A` to `Z` are the same as `a` to `z` in all of them.
-    pub nocase: bool,
-}
-
-/// What is wrong in a file of patterns, and where.
-#[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
-#[error("line {line}, column {column}: {message}")]
-pub struct ParseError {
-    /// The line, from 1.
-    pub line: usize,
-    /// The byte in it, from 1.
-    pub column: usize,
-    /// What, with the word.
-    pub message: String,
 }
 
 impl PatternSet {
@@ -76,17 +59,5 @@ fn is_rule(line: &[u8]) -> bool {
         Some(b"alert") => true,
         Some(action) => OTHERS.contains(&action) && words.any(|word| matches!(word, b"->" | b"<>")),
         None => false,
-    }
-}
-
-impl Place {
-    /// An error here.
-    fn error(self, message: impl Into<String>) -> ParseError {
-        ParseError { line: self.line, column: self.column, message: message.into() }
-    }
-
-    /// An error here about a rule.
-    fn set_error(self, error: &SetError) -> ParseError {
-        self.error(error.to_string())
     }
 }

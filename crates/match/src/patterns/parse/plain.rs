@@ -1,8 +1,14 @@
 //! Plain files: a pattern a line.
 
-use super::cursor::show;
-use super::{Cursor, ParseError, PlainOptions};
+use super::cursor::{Cursor, ParseError, show};
 use crate::patterns::{Content, PatternSet, Rule};
+
+/// How plain patterns are taken.
+#[derive(Clone, Copy, Debug, Default)]
+pub struct PlainOptions {
+    /// `A` to `Z` are the same as `a` to `z` in all of them.
+    pub nocase: bool,
+}
 
 pub(super) fn parse(
     cursor: &mut Cursor<'_>,

@@ -3,8 +3,7 @@
 //! What would change which packets a rule alerts on, and is not done here, is refused; what changes nothing is read
 //! and forgotten.
 
-use super::cursor::show;
-use super::{Cursor, ParseError, Place};
+use super::cursor::{Cursor, ParseError, Place, show};
 use crate::patterns::{Content, Kind, Kinds, PatternSet, Rule};
 
 /// Options that do not change what matches.

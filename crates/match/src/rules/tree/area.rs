@@ -1,8 +1,28 @@
 //! What rules take of the space of keys.
 
-use super::DIMENSIONS;
 use crate::rules::key::Key;
 use crate::rules::rule::{Masked, Ports, Rule};
+
+/// A part of the key that nodes ask for: the bits of `word` from `shift` on, at the top of a word. What is below
+/// them is other fields, and does not count in a comparison with a value that has zeros there.
+pub(super) struct Dimension {
+    word: u8,
+    shift: u8,
+}
+
+/// The parts of the key.
+pub(super) const DIMENSIONS: [Dimension; 10] = [
+    Dimension { word: 4, shift: 0 },  // IPv4 source
+    Dimension { word: 5, shift: 0 },  // IPv4 destination
+    Dimension { word: 6, shift: 16 }, // destination port
+    Dimension { word: 6, shift: 0 },  // source port
+    Dimension { word: 3, shift: 16 }, // protocol
+    Dimension { word: 3, shift: 0 },  // EtherType
+    Dimension { word: 0, shift: 0 },  // Ethernet destination, first four bytes
+    Dimension { word: 1, shift: 0 },  // Ethernet destination, last two bytes
+    Dimension { word: 1, shift: 16 }, // Ethernet source, first two bytes
+    Dimension { word: 2, shift: 0 },  // Ethernet source, last four bytes
+];
 
 /// First and last value in each dimension.
 pub(super) type Bounds = [(u32, u32); DIMENSIONS.len()];

@@ -10,8 +10,8 @@
 use std::cmp::Reverse;
 use std::collections::BinaryHeap;
 
-use super::area::{Areas, Bounds, Cut, EVERYTHING, Sides};
-use super::{DIMENSIONS, Forest, Node, Tree};
+use super::area::{Areas, Bounds, Cut, DIMENSIONS, EVERYTHING, Sides};
+use super::{Forest, Node, Tree};
 
 /// Rules that a leaf should have at most.
 const LEAF: usize = 2;

@@ -1,6 +1,6 @@
 //! Decision trees over rules: which of them a packet need be compared with.
 //!
-//! A rule is a box: for each of ten [`DIMENSIONS`] of the key the values that it takes. A node asks whether one
+//! A rule is a box: for each of ten [`DIMENSIONS`](area::DIMENSIONS) of the key the values that it takes. A node asks whether one
 //! dimension of the packet is at least some value, and the rules on each side of it go into two children; a rule on
 //! both sides goes into both (HyperSplit: Qi et al., INFOCOM 2009). Where and on what to split is told in [`grow`].
 //!
@@ -19,27 +19,6 @@ use std::collections::BTreeMap;
 use self::area::Areas;
 use self::grow::{FREELY, Growth, SPARINGLY};
 use super::rule::Rule;
-
-/// A part of the key that nodes ask for: the bits of `word` from `shift` on, at the top of a word. What is below
-/// them is other fields, and does not count in a comparison with a value that has zeros there.
-pub(super) struct Dimension {
-    word: u8,
-    shift: u8,
-}
-
-/// The parts of the key.
-const DIMENSIONS: [Dimension; 10] = [
-    Dimension { word: 4, shift: 0 },  // IPv4 source
-    Dimension { word: 5, shift: 0 },  // IPv4 destination
-    Dimension { word: 6, shift: 16 }, // destination port
-    Dimension { word: 6, shift: 0 },  // source port
-    Dimension { word: 3, shift: 16 }, // protocol
-    Dimension { word: 3, shift: 0 },  // EtherType
-    Dimension { word: 0, shift: 0 },  // Ethernet destination, first four bytes
-    Dimension { word: 1, shift: 0 },  // Ethernet destination, last two bytes
-    Dimension { word: 1, shift: 16 }, // Ethernet source, first two bytes
-    Dimension { word: 2, shift: 0 },  // Ethernet source, last four bytes
-];
 
 /// Most trees.
 pub(super) const MOST_TREES: usize = 8;

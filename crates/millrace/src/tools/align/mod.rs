@@ -11,8 +11,8 @@ use super::clp::{Choice, flag, switch, valued};
 use super::router::{Port, Router};
 use super::session::Common::{self, Expression, File, Help, Output, Own, Version};
 use super::session::Session;
+use super::tool::{Stop, Tool};
 use super::traits::{Traits, wants_alignment};
-use super::{Stop, Tool};
 
 pub(super) const TOOL: Tool = Tool {
     name: "click-align",

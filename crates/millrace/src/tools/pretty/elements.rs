@@ -4,7 +4,7 @@ use std::collections::HashSet;
 
 use millrace_core::element::PortKind;
 
-use super::Pretty;
+use super::document::Pretty;
 use super::html::{Attributes, next_tag, quote_text};
 use crate::tools::processing::Kind;
 use crate::tools::router::{Element, Port};
@@ -273,6 +273,12 @@ impl<'a> Elements<'a> {
             self.separator = tag.get("sep").cloned().unwrap_or_default();
         }
     }
+}
+
+/// What a template says of an element.
+pub(super) fn label(pretty: &Pretty<'_>, template: &str, element: usize) -> String {
+    let none = Attributes::new();
+    Elements::new(pretty, &none).one(template, element)
 }
 
 /// The anchor at an element's declaration.

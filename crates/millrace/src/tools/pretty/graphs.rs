@@ -2,8 +2,8 @@
 
 use std::fmt::Write;
 
-use super::Pretty;
-use super::elements::letter;
+use super::document::Pretty;
+use super::elements::{label as label_of, letter};
 
 /// Graphviz: elements are records with their ports.
 pub(super) fn dot(pretty: &Pretty<'_>, template: &str) -> String {
@@ -15,7 +15,7 @@ pub(super) fn dot(pretty: &Pretty<'_>, template: &str) -> String {
             let ports: Vec<String> = (0..count).map(|port| format!("<{letter}{port}>")).collect();
             format!("{{{}}}", ports.join("|"))
         };
-        let mut label = pretty.label(template, index);
+        let mut label = label_of(pretty, template, index);
         if element.inputs > 0 {
             label = format!("{}|{label}", ports('i', element.inputs));
         }
@@ -39,7 +39,7 @@ pub(super) fn dot(pretty: &Pretty<'_>, template: &str) -> String {
 pub(super) fn gml(pretty: &Pretty<'_>, template: &str) -> String {
     let mut out = "Creator \"click-pretty\"\ngraph\n[ hierarchic 1\n  directed 1\n".to_owned();
     for (index, _) in pretty.router.iter() {
-        let label = pretty.label(template, index);
+        let label = label_of(pretty, template, index);
         _ = writeln!(out, "  node\n  [ id {index}\n    label \"{label}\"\n  ]");
     }
     // Where a port is on its side of the element.
@@ -81,7 +81,7 @@ pub(super) fn graphml(pretty: &Pretty<'_>, template: &str) -> String {
             "  <node id=\"n{index}\" parse.indegree=\"{inputs}\" parse.outdegree=\"{outputs}\">\n    \
              <data key=\"kn\">{}</data> <data key=\"kc\">{}</data>",
             element.name,
-            pretty.label(template, index)
+            label_of(pretty, template, index)
         );
         let sides = [('i', inputs, false), ('o', outputs, true)];
         for (side, count, output) in sides {

@@ -7,7 +7,7 @@ use millrace_lang::ast::{
 };
 use millrace_lang::parser;
 
-use super::Pretty;
+use super::document::Pretty;
 use super::elements::anchor_name;
 use super::html::{quote_attribute, quote_text};
 

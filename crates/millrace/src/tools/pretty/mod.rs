@@ -1,5 +1,6 @@
 //! `click-pretty`: a configuration as a page, made by a template, or as a graph.
 
+mod document;
 mod elements;
 mod graphs;
 mod highlight;
@@ -7,18 +8,19 @@ mod html;
 
 use std::collections::HashMap;
 
+use document::Pretty;
 use elements::Elements;
 use highlight::highlight;
-use html::{Attributes, next_tag};
-use millrace_lang::{Assembly, Diagnostic};
+use html::next_tag;
+use millrace_core::os_error_text;
 
 use super::clp::{Choice, flag, valued};
-use super::processing::{Kind, Processing};
-use super::router::{Port, Router};
+use super::processing::Processing;
+use super::router::Router;
 use super::session::Common::{self, ClickPath, Expression, File, Help, Output, Own, Version};
 use super::session::Session;
+use super::tool::{Stop, Tool};
 use super::traits::Traits;
-use super::{Stop, Tool};
 
 pub(super) const TOOL: Tool = Tool {
     name: "click-pretty",
@@ -91,20 +93,6 @@ const GRAPH_TEMPLATE: &str =
 /// Templates inside templates, deeper than this, are left out.
 const MOST_NESTED: usize = 30;
 
-/// A configuration to be written.
-struct Pretty<'a> {
-    text: &'a str,
-    assembly: &'a Assembly,
-    router: &'a Router,
-    found: &'a [Diagnostic],
-    traits: Traits,
-    processing: Processing,
-    /// What tags stand for.
-    definitions: HashMap<String, String>,
-    /// Where classes are described; `%s` stands for the name.
-    class_docs: String,
-}
-
 fn run(session: &mut Session, args: &[String]) -> Result<(), Stop> {
     let mut template = None;
     let mut action = None;
@@ -131,7 +119,7 @@ fn run(session: &mut Session, args: &[String]) -> Result<(), Stop> {
             Choose::Template => match std::fs::read_to_string(&value) {
                 Ok(text) => template = Some(text),
                 Err(error) => {
-                    let reason = crate::config::reason(&error);
+                    let reason = os_error_text(&error);
                     return session.fail(format_args!("click-pretty: {value}: {reason}"));
                 }
             },
@@ -169,57 +157,31 @@ fn run(session: &mut Session, args: &[String]) -> Result<(), Stop> {
         Some(Action::Dot) => graphs::dot(&pretty, &template),
         Some(Action::Gml) => graphs::gml(&pretty, &template),
         Some(Action::Graphml) => graphs::graphml(&pretty, &template),
-        _ => pretty.page(&template, 0),
+        _ => page(&pretty, &template, 0),
     };
     session.write_text(out.as_bytes())
 }
 
-impl Pretty<'_> {
-    /// A page made by a template.
-    fn page(&self, template: &str, depth: usize) -> String {
-        let mut out = String::new();
-        if depth > MOST_NESTED {
-            return out;
-        }
-        let mut rest = Some(template);
-        while let Some(template) = rest {
-            let (tag, after) = next_tag(template, false);
-            rest = after;
-            out += &tag.before;
-            match tag.name.as_str() {
-                "config" => out += &highlight(self),
-                "elements" => out += &Elements::new(self, &tag.attributes).all(),
-                name => {
-                    if let Some(text) = self.definitions.get(name) {
-                        out += &self.page(text, depth + 1);
-                    }
+/// A page made by a template.
+fn page(pretty: &Pretty<'_>, template: &str, depth: usize) -> String {
+    let mut out = String::new();
+    if depth > MOST_NESTED {
+        return out;
+    }
+    let mut rest = Some(template);
+    while let Some(template) = rest {
+        let (tag, after) = next_tag(template, false);
+        rest = after;
+        out += &tag.before;
+        match tag.name.as_str() {
+            "config" => out += &highlight(pretty),
+            "elements" => out += &Elements::new(pretty, &tag.attributes).all(),
+            name => {
+                if let Some(text) = pretty.definitions.get(name) {
+                    out += &page(pretty, text, depth + 1);
                 }
             }
         }
-        out
     }
-
-    /// The number of a class that the configuration declares.
-    fn declared(&self, class: &str) -> Option<usize> {
-        self.assembly.classes.iter().rposition(|(name, _)| name == class)
-    }
-
-    /// Where a class is described: in the configuration, or elsewhere; empty if nowhere.
-    fn class_href(&self, class: &str) -> String {
-        match self.declared(class) {
-            Some(number) => format!("#decl{number}"),
-            None => self.class_docs.replace("%s", class),
-        }
-    }
-
-    fn kind(&self, port: Port, output: bool) -> Option<Kind> {
-        let side = if output { &self.processing.outputs } else { &self.processing.inputs };
-        side.get(port.0)?.get(port.1).copied()
-    }
-
-    /// What a template says of an element.
-    fn label(&self, template: &str, element: usize) -> String {
-        let none = Attributes::new();
-        Elements::new(self, &none).one(template, element)
-    }
+    out
 }

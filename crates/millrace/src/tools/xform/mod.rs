@@ -13,7 +13,7 @@ use super::clp::{Choice, Word, flag, switch, valued};
 use super::router::Router;
 use super::session::Common::{self, Expression, File, Help, Output, Own, Version};
 use super::session::{Session, file};
-use super::{Stop, Tool};
+use super::tool::{Stop, Tool};
 
 pub(super) const TOOL: Tool = Tool {
     name: "click-xform",

@@ -11,8 +11,7 @@ use millrace_core::memory::ANNOTATION_LEN;
 use millrace_core::memory::annotations::DST_IP;
 use zerocopy::FromZeros;
 
-use super::error::Error;
-use super::route::{Hop, Prefix};
+use super::route::{Hop, NotAPrefix, Prefix};
 
 /// A packet's annotations.
 pub(crate) type Annotations = [u8; ANNOTATION_LEN];
@@ -64,15 +63,8 @@ pub trait Address:
     /// The network of a key.
     fn prefix(key: &Self::Key) -> Prefix<Self>;
 
-    /// Parses a network, or a single address.
-    ///
-    /// # Errors
-    /// The text is not a network. The error for malformed text is `syntax`, a [syntax error](Error::Syntax).
-    fn network(
-        text: &ArgText,
-        scope: &Scope<'_>,
-        syntax: &Error<Self>,
-    ) -> Result<Prefix<Self>, Error<Self>>;
+    /// Parses a network, or a single address. `None` for malformed text.
+    fn network(text: &ArgText, scope: &Scope<'_>) -> Option<Result<Prefix<Self>, NotAPrefix>>;
 
     /// Stores a hop, before readers learn its place.
     fn store(cell: &Self::Cell, hop: Hop<Self>);
@@ -119,9 +111,9 @@ impl Address for Ipv4Addr {
         Prefix::around(bits, length)
     }
 
-    fn network(text: &ArgText, scope: &Scope<'_>, syntax: &Error) -> Result<Prefix, Error> {
-        let Ipv4Network(network) = Ipv4Network::parse(text, scope).map_err(|_| syntax.clone())?;
-        Ok(Prefix::try_from(network)?)
+    fn network(text: &ArgText, scope: &Scope<'_>) -> Option<Result<Prefix, NotAPrefix>> {
+        let Ipv4Network(network) = Ipv4Network::parse(text, scope).ok()?;
+        Some(network.try_into())
     }
 
     fn store(cell: &AtomicU64, hop: Hop) {
@@ -185,13 +177,9 @@ impl Address for Ipv6Addr {
         Prefix::around(bits, length)
     }
 
-    fn network(
-        text: &ArgText,
-        scope: &Scope<'_>,
-        syntax: &Error<Self>,
-    ) -> Result<Prefix<Self>, Error<Self>> {
-        let Ipv6Network(network) = Ipv6Network::parse(text, scope).map_err(|_| syntax.clone())?;
-        Ok(Prefix::around(network.address().to_bits(), network.length()))
+    fn network(text: &ArgText, scope: &Scope<'_>) -> Option<Result<Prefix<Self>, NotAPrefix>> {
+        let Ipv6Network(network) = Ipv6Network::parse(text, scope).ok()?;
+        Some(Ok(Prefix::around(network.address().to_bits(), network.length())))
     }
 
     fn store([port, upper, lower, _]: &[AtomicU64; 4], hop: Hop<Self>) {

@@ -6,8 +6,7 @@ use millrace_core::args::{Arg, ArgText, Scope};
 
 use super::address::Address;
 use super::error::Error;
-use super::route::{Hop, Prefix, Route};
-use crate::ip::lookup::tables::hops::MAX_PORT;
+use super::route::{Hop, MAX_PORT, Prefix, Route};
 
 /// What to do to a routing table.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -101,7 +100,8 @@ impl Syntax<'_> {
             return Err(syntax.clone());
         }
         let network = words.remove(0);
-        Ok((A::network(&network, &self.scope, syntax)?, words))
+        let network = A::network(&network, &self.scope).ok_or_else(|| syntax.clone())??;
+        Ok((network, words))
     }
 
     /// An optional gateway and an optional output. A gateway without an output gives no hop.

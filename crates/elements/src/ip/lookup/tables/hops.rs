@@ -77,9 +77,6 @@ const FIRST_CAPACITY: usize = 256;
 /// The maximum number of different hops in a table.
 pub(crate) const MAX_HOPS: u32 = 1 << 24;
 
-/// The largest output number. One more than it must fit in half of an entry.
-pub(crate) const MAX_PORT: u32 = u32::MAX - 1;
-
 impl<A: Address> Hops<A> {
     pub(crate) fn new() -> Result<Hops<A>, Error<A>> {
         let none = Use { hop: Hop { gateway: A::UNSPECIFIED, port: 0 }, routes: 0 };
@@ -192,6 +189,7 @@ impl<A: Address> Hops<A> {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::ip::lookup::routes::route::MAX_PORT;
 
     fn hop(port: u32) -> Hop {
         Hop { gateway: Ipv4Addr::new(10, 0, 0, 1), port }
