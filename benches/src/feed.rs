@@ -13,9 +13,9 @@ use std::sync::{Arc, MutexGuard, OnceLock};
 use std::time::{Duration, Instant};
 
 use anyhow::{Context, ensure};
-use millrace_core::router::Options;
+use millrace_core::run::Options;
 use millrace_core::services::Services;
-use millrace_core::{Batch, Lock, Router, cycles};
+use millrace_core::{Batch, Lock, Phase, Router, cycles};
 use millrace_io::{
     Backend, DeviceError, DeviceFacts, Devices, Method, Opened, RxOptions, RxQueue, TxOptions,
     TxQueue,
@@ -375,7 +375,7 @@ impl Source {
         if self.is_over
             && let Some(router) = self.state.router.get()
         {
-            router.halt();
+            router.enter(Phase::Halted);
         }
     }
 }

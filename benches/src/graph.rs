@@ -3,7 +3,7 @@
 use std::collections::BTreeMap;
 
 use anyhow::bail;
-use millrace_core::router::{Options, check, initialize};
+use millrace_core::run::{Options, check, initialize};
 use millrace_core::{Engine, Registry, Router};
 // Names the crate so that its classes are linked.
 use millrace_elements as _;

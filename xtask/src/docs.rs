@@ -13,7 +13,7 @@ use anyhow::{Context, Result};
 use millrace_testkit::find_program;
 
 use crate::manual::{self, ElementFile};
-use crate::{figures, shell};
+use crate::{figures, floors, shell};
 
 /// The line of SUMMARY.md under which the pages of the elements are listed.
 const LIST_AFTER: &str = "- [Elements](elements.md)";
@@ -25,6 +25,7 @@ const LIST_AFTER: &str = "- [Elements](elements.md)";
 pub(crate) fn run() -> Result<()> {
     let root = shell::root();
     figures::write(&root)?;
+    floors::write(&root)?;
     let book = shell::target().join("book-source");
     if book.exists() {
         fs::remove_dir_all(&book).with_context(|| book.display().to_string())?;

@@ -12,6 +12,7 @@ mod conform;
 mod data;
 mod docs;
 mod figures;
+mod floors;
 mod generate;
 mod gpu_machine;
 mod house;

@@ -143,6 +143,16 @@ mod tests {
         assert!(!text.to_lowercase().contains("skeleton"), "{text}");
     }
 
+    /// The book says how many lines: an element is its manual and these.
+    #[test]
+    fn the_skeleton_has_at_most_40_lines_of_code() {
+        let code = TEMPLATE.lines().filter(|line| !line.is_empty() && !line.starts_with("//"));
+        let lines = code.count();
+        assert!(lines <= 40, "{lines}");
+        let book = include_str!("../../docs/src/writing-an-element.md");
+        assert!(book.contains(&format!("a manual and {lines} lines of code")), "{lines}");
+    }
+
     #[test]
     fn what_cannot_be_is_refused_and_changes_nothing() {
         let repository = Repository::new("refused");

@@ -175,7 +175,7 @@ fn trace() -> anyhow::Result<Trace> {
 
 #[cfg(test)]
 mod tests {
-    use millrace_core::router::Options;
+    use millrace_core::run::Options;
     use millrace_core::services::Services;
     use millrace_io::Devices;
     use millrace_io::memory::{Interface, Network};

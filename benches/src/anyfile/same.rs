@@ -6,7 +6,7 @@ use std::collections::BTreeMap;
 use anyhow::{Context, ensure};
 use fastrand::Rng;
 use millrace_core::clock::Clock;
-use millrace_core::router::Options;
+use millrace_core::run::Options;
 use millrace_core::services::Services;
 use millrace_core::stats::ElementStats;
 use millrace_core::{Packet, Router, Timestamp, checksum};

@@ -14,7 +14,7 @@ use std::sync::atomic::{AtomicU64, Ordering::Relaxed};
 use std::sync::{Arc, OnceLock};
 
 use millrace_core::memory::DEFAULT_HEADROOM;
-use millrace_core::{Batch, Lock, Packet, Router, cycles};
+use millrace_core::{Batch, Lock, Packet, Phase, Router, cycles};
 use millrace_io::{Backend, DeviceError, Opened, RxOptions, RxQueue, TxOptions, TxQueue};
 
 use super::counters::{Counters, Counts};
@@ -266,7 +266,7 @@ impl Replay {
         if self.patience == 0
             && let Some(router) = self.state.router.get()
         {
-            router.halt();
+            router.enter(Phase::Halted);
         }
     }
 }

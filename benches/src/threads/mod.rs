@@ -11,7 +11,8 @@ use std::path::PathBuf;
 use std::time::{Duration, Instant};
 
 use anyhow::ensure;
-use millrace_core::router::Options as RouterOptions;
+use millrace_core::Phase;
+use millrace_core::run::Options as RouterOptions;
 use millrace_core::services::Services;
 use millrace_io::Devices;
 use serde_json::{Value, json};
@@ -289,7 +290,7 @@ impl Options {
                 let packets = (rig.counts().1 - before) as f64;
                 rig.finish();
                 wait_for_rest(&rig);
-                router.halt();
+                router.enter(Phase::Halted);
                 Round {
                     rate: packets / time.as_secs_f64(),
                     undisturbed: packets * threads as f64 / spent.as_secs_f64(),

@@ -1,7 +1,23 @@
 //! The engine of Millrace: packets, batches, elements, the graph and the threads that run it.
 //!
-//! Read [`element`] to write an element, [`engine`] to see how packets travel, and [`router`] to see how a
-//! configuration becomes a running router.
+//! Read [`element`] to write an element, [`engine`] to see how packets travel, [`run`] to see
+//! how a configuration becomes something that runs. The modules are floors: one uses those that stand before it
+//! in this list alone.
+//!
+//! | | |
+//! |---|---|
+//! | [`time`], [`clock`], [`net`], [`headers`], [`checksum`], [`topology`], [`Phase`], ... | plain values |
+//! | [`memory`], [`stats`], [`moment`] | packets and batches; what is counted; where and when a packet is treated |
+//! | [`names`], [`args`], [`services`] | what the words of a configuration mean |
+//! | [`schedule`] | tasks, timers, and what wakes a thread |
+//! | [`graph`], [`plan`] | classes, ports, connections; which thread runs what |
+//! | [`router`] | a configured router: elements by name, handlers, counts, phase |
+//! | [`engine`] | what an element acts through: [`Context`] |
+//! | [`element`] | what an element is: [`Element`] |
+//! | [`program`] | elements that treat packets one by one, as steps |
+//! | [`registry`] | which classes there are |
+//! | [`run`] | from a graph to running threads, and to their end |
+//! | [`testing`] | a bench for one element |
 
 pub mod args;
 pub mod checksum;
@@ -10,13 +26,21 @@ pub mod cycles;
 pub mod drops;
 pub mod element;
 pub mod engine;
+pub mod graph;
 pub mod headers;
 pub mod isa;
 pub mod memory;
+pub mod moment;
 pub mod names;
 pub mod net;
 mod os_error;
+mod phase;
+pub mod plan;
+pub mod program;
+pub mod registry;
 pub mod router;
+pub mod run;
+pub mod schedule;
 pub mod services;
 pub mod stats;
 mod sync;
@@ -30,15 +54,18 @@ pub use linkme;
 pub use args::{Arg, Args};
 pub use drops::Reason;
 pub use element::{
-    CLASSES, Call, Class, ClassInfo, Element, Failed, HandlerError, Handlers, Init, Inspection,
-    PerPacket, Refused, Registry, Setup, Way,
+    Call, Class, Element, Failed, HandlerError, Handlers, Init, Inspection, PerPacket, Refused,
+    Setup, Way,
 };
-pub use engine::{
-    BiasedGuard, BiasedMutex, Context, Engine, Identity, Moment, Notifier, Published, Task, Timer,
-};
+pub use engine::{BiasedGuard, BiasedMutex, Context, Identified, Identity, Published};
 pub use memory::{Arena, Batch, Packet, PacketType, View};
+pub use moment::{InRound, Moment};
 pub use os_error::os_error_text;
+pub use phase::Phase;
+pub use registry::{CLASSES, ClassInfo, Registry};
 pub use router::Router;
+pub use run::Engine;
+pub use schedule::{Notifier, Task, Timer};
 pub use stats::{Count, PerThread};
 pub use sync::Lock;
 pub use time::Timestamp;

@@ -4,7 +4,7 @@ use std::sync::OnceLock;
 use std::sync::atomic::{AtomicU64, Ordering::Relaxed};
 
 use crate::drops::Reason;
-use crate::engine::InRound;
+use crate::moment::InRound;
 
 /// The most threads that a router runs on.
 pub const MAX_THREADS: usize = 64;

@@ -28,13 +28,17 @@ use millrace_lang::{ConfigText, Connection, Diagnostic, ElementDecl, Graph, Span
 
 use crate::Lock;
 use crate::clock::Clock;
-use crate::element::{Class, ClassInfo, Element, Failed, HandlerError, Init, Refused, Setup};
-use crate::engine::{Context, Engine, Outcome, Task};
+use crate::element::{Class, Element, Failed, HandlerError, Init, Refused, Setup};
+use crate::engine::Context;
 use crate::memory::{Batch, Packet};
-use crate::router::{Options, Router, check, initialize};
+use crate::phase::Phase;
+use crate::registry::{ClassInfo, Registry};
+use crate::router::Router;
+use crate::run::{Engine, Options, Outcome, check, initialize};
+use crate::schedule::Task;
 use crate::services::Services;
 use crate::stats::ElementStats;
-use crate::{Registry, Timestamp};
+use crate::time::Timestamp;
 
 /// One element between a feed for each input and a catch for each output.
 ///
@@ -171,7 +175,7 @@ impl Rig {
 
     /// Stops the router in an orderly way: elements finish their work in flight, flush and clean up.
     pub fn stop(self) -> Outcome {
-        self.router().stop();
+        self.router().enter(Phase::Draining);
         self.engine.run()
     }
 

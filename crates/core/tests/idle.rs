@@ -8,10 +8,10 @@ use std::sync::Mutex;
 use std::sync::atomic::{AtomicI64, AtomicU64, Ordering::SeqCst};
 use std::time::{Duration, Instant};
 
-use millrace_core::engine::RestStats;
-use millrace_core::router::{Options, check, initialize};
+use millrace_core::run::{Options, check, initialize};
+use millrace_core::schedule::RestStats;
 use millrace_core::{
-    Class, ClassInfo, Context, Element, Failed, Init, Packet, Refused, Registry, Setup, Task,
+    Class, ClassInfo, Context, Element, Failed, Init, Packet, Phase, Refused, Registry, Setup, Task,
 };
 use rustix::event::{EventfdFlags, eventfd};
 use rustix::time::{ClockId, clock_gettime};
@@ -209,7 +209,7 @@ fn idle_threads_sleep_and_miss_nothing() {
             let lies = LIES.lock().unwrap().take().unwrap();
             lies.schedule();
             std::thread::sleep(Duration::from_millis(300));
-            router.halt();
+            router.enter(Phase::Halted);
             (load, wakes)
         });
         engine.run();

@@ -18,6 +18,6 @@ pub(crate) fn task_handlers<E: 'static>(
     });
     handlers.read("home_thread", move |e, _| task(e).home());
     handlers.write("home_thread", move |e, call| {
-        task(e).move_to(call.router(), call.parse()?).map_err(HandlerError::Refused)
+        call.router().move_task(task(e), call.parse()?).map_err(HandlerError::Refused)
     });
 }

@@ -6,8 +6,8 @@ use std::path::{Path, PathBuf};
 
 use millrace_core::Registry;
 use millrace_core::clock::Clock;
-use millrace_core::engine::Outcome;
-use millrace_core::router::{Options, check, initialize};
+use millrace_core::run::Outcome;
+use millrace_core::run::{Options, check, initialize};
 use millrace_elements as _;
 use millrace_io::pcap::{self, LinkType, Reader, Resolution, Writer};
 use millrace_lang::SourceMap;

@@ -5,7 +5,7 @@
 #[path = "support/router.rs"]
 mod router;
 
-use millrace_core::router::Options;
+use millrace_core::run::Options;
 use millrace_core::{Packet, Router};
 
 use router::{Bench, engine};

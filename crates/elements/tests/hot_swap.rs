@@ -7,14 +7,13 @@ use std::sync::atomic::{AtomicU64, Ordering::SeqCst};
 use std::sync::mpsc::channel;
 use std::time::Duration;
 
-use millrace_core::router::{Options, check, initialize, initialize_beside};
+use millrace_core::run::{Configured, Options, check, initialize, initialize_beside};
 use millrace_core::{
-    Batch, Class, ClassInfo, Context, Element, Engine, Failed, Init, Packet, Refused, Registry,
-    Router, Setup, Task,
+    Batch, Class, ClassInfo, Context, Element, Engine, Failed, Init, Packet, Phase, Refused,
+    Registry, Setup, Task,
 };
 use millrace_elements as _;
 use millrace_lang::SourceMap;
-use std::sync::Arc;
 
 /// The world outside of the router, which no swap stops.
 static SENT: AtomicU64 = AtomicU64::new(0);
@@ -87,7 +86,7 @@ const SECTION: &str = "GPURuntime(DEVICE simulator, SEED 3); Numbered -> s :: Ba
     -> HostToDeviceMemcpy -> GPUIP6Lookup(::/0 0) -> DeviceToHostMemcpy -> Debatcher -> c :: Counter
     -> Gather";
 
-fn router(text: &str) -> Router {
+fn router(text: &str) -> Configured {
     let mut map = SourceMap::default();
     let source = map.add("swap", text);
     let (graph, found) =
@@ -111,7 +110,7 @@ fn no_packet_is_lost_in_a_hundred_swaps() {
 fn swap(text: &str, swaps: usize, holders: &'static [&str]) {
     [&SENT, &ARRIVED, &WRONG].iter().for_each(|count| count.store(0, SeqCst));
     let engine: Engine = initialize(router(text), 1).unwrap();
-    let mut current: Arc<Router> = engine.router().clone();
+    let mut current = engine.router().clone();
     let runner = std::thread::spawn(move || engine.run());
     let (mut longest, mut moved) = (Duration::ZERO, 0);
     for swap in 0..swaps {
@@ -133,7 +132,7 @@ fn swap(text: &str, swaps: usize, holders: &'static [&str]) {
         assert!(router.read("c.count", b"").is_ok(), "swap {swap}");
         (current, longest, moved) = (router, longest.max(pause), moved + held);
     }
-    current.halt();
+    current.enter(Phase::Halted);
     runner.join().unwrap();
     let on_the_way = |queue: &str| -> u64 {
         let text = current.read(&format!("{queue}.length"), b"").unwrap();

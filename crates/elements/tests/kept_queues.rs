@@ -11,9 +11,9 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering::SeqCst};
 use std::time::{Duration, Instant};
 
-use millrace_core::router::Options;
+use millrace_core::run::Options;
 use millrace_core::services::Services;
-use millrace_core::{Batch, Packet, Router};
+use millrace_core::{Batch, Packet, Phase, Router};
 use millrace_io::{
     Backend, DeviceError, DeviceFacts, Devices, Method, Opened, QueueCounts, RxOptions, RxQueue,
     TxOptions, TxQueue,
@@ -137,7 +137,7 @@ fn run(
                 done = meanwhile(&router);
                 std::thread::yield_now();
             }
-            router.halt();
+            router.enter(Phase::Halted);
             done
         });
         engine.run();

@@ -12,7 +12,7 @@ use std::net::Ipv6Addr;
 use fastrand::Rng;
 use millrace_core::Timestamp;
 use millrace_core::headers::{Header, Ipv4Header};
-use millrace_core::router::Options;
+use millrace_core::run::Options;
 use millrace_core::stats::ElementStats;
 
 use router::Bench;

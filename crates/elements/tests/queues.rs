@@ -11,9 +11,9 @@ use std::sync::{Arc, Mutex};
 use std::thread::ThreadId;
 use std::time::{Duration, Instant};
 
-use millrace_core::router::Options;
+use millrace_core::run::Options;
 use millrace_core::services::Services;
-use millrace_core::{Batch, Packet};
+use millrace_core::{Batch, Packet, Phase};
 use millrace_io::{
     Backend, DeviceError, DeviceFacts, Devices, Method, Opened, QueueCounts, RxOptions, RxQueue,
     TxOptions, TxQueue,
@@ -125,14 +125,14 @@ fn run(
         let watch = scope.spawn(|| {
             let start = Instant::now();
             while card.seen.lock().unwrap().frames.len() < expected
-                && !router.is_halted()
+                && router.is_running()
                 && start.elapsed() < Duration::from_secs(20)
             {
                 std::thread::yield_now();
             }
             let said = handlers.iter().map(|handler| router.read(handler, b"").unwrap());
             let said = said.map(|text| String::from_utf8(text).unwrap()).collect();
-            router.halt();
+            router.enter(Phase::Halted);
             said
         });
         engine.run();

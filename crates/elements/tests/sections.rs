@@ -11,11 +11,11 @@ use std::time::{Duration, Instant};
 
 use millrace_core::clock::Clock;
 use millrace_core::element::Receiver;
-use millrace_core::router::Options;
+use millrace_core::run::Options;
 use millrace_core::stats::MAX_THREADS;
 use millrace_core::{
-    Batch, Class, Context, Element, Failed, Handlers, Inspection, Lock, Reason, Router, Setup,
-    register,
+    Batch, Class, Context, Element, Failed, Handlers, Inspection, Lock, Phase, Reason, Router,
+    Setup, register,
 };
 use millrace_lang::Diagnostic;
 
@@ -195,7 +195,7 @@ fn its_tasks_stay_while_others_move() {
     let own: Vec<_> = tasks.filter(|(_, planned)| planned.element == release).collect();
     assert_eq!(own.len(), 2);
     for (task, _) in own {
-        let why = task.move_to(&router, 0).unwrap_err();
+        let why = router.move_task(task, 0).unwrap_err();
         assert!(why.contains("on each thread that packets come on"), "{why}");
     }
     std::thread::scope(|scope| {
@@ -207,7 +207,7 @@ fn its_tasks_stay_while_others_move() {
             while !(left() >= 750 && all()) && start.elapsed() < Duration::from_secs(20) {
                 std::thread::yield_now();
             }
-            router.halt();
+            router.enter(Phase::Halted);
         });
         engine.run();
     });

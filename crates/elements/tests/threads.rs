@@ -13,10 +13,12 @@ use std::time::{Duration, Instant};
 
 use millrace_core::clock::Clock;
 use millrace_core::memory::copies;
-use millrace_core::router::Options;
+use millrace_core::run::Options;
 use millrace_core::services::Services;
 use millrace_core::topology::Topology;
-use millrace_core::{Batch, Class, Context, Element, Failed, Packet, Router, Setup, register};
+use millrace_core::{
+    Batch, Class, Context, Element, Failed, Packet, Phase, Reason, Router, Setup, register,
+};
 use millrace_io::{
     Backend, DeviceError, DeviceFacts, Devices, Method, Opened, RxOptions, RxQueue, TxOptions,
     TxQueue,
@@ -138,10 +140,10 @@ fn run(config: &str, options: Options, done: impl Fn(&Router) -> bool + Sync) ->
     std::thread::scope(|scope| {
         scope.spawn(|| {
             let start = Instant::now();
-            while !done(&router) && !router.is_halted() && start.elapsed() < LONGEST {
+            while !done(&router) && router.is_running() && start.elapsed() < LONGEST {
                 std::thread::yield_now();
             }
-            router.halt();
+            router.enter(Phase::Halted);
         });
         engine.run();
     });
@@ -407,7 +409,7 @@ fn tasks_move_where_the_plan_lets_them() {
             let start = Instant::now();
             let mut homes = [0; 2];
             for to in (0..2).cycle() {
-                if router.is_halted() {
+                if !router.is_running() {
                     break;
                 }
                 router.write("u.home_thread", format!("{to}").as_bytes()).unwrap();
@@ -418,7 +420,7 @@ fn tasks_move_where_the_plan_lets_them() {
                     .unwrap();
                 homes[home] += 1;
                 if homes.iter().all(|&seen| seen >= 10) || start.elapsed() > LONGEST {
-                    router.halt();
+                    router.enter(Phase::Halted);
                 }
             }
             homes
@@ -518,12 +520,12 @@ fn a_pipeliner_that_threads_wait_for_stays_on_its_thread_and_lets_them_stop() {
             while router.read("p.length", b"").unwrap() != b"8" && early() {
                 std::thread::yield_now();
             }
-            router.request_final_stop();
-            while !router.is_halted() && early() {
+            router.enter(Phase::Ending);
+            while router.is_running() && early() {
                 std::thread::yield_now();
             }
-            let in_time = router.is_halted();
-            router.halt();
+            let in_time = !router.is_running();
+            router.enter(Phase::Halted);
             in_time
         });
         engine.run();
@@ -532,6 +534,30 @@ fn a_pipeliner_that_threads_wait_for_stays_on_its_thread_and_lets_them_stop() {
     assert!(in_time, "the thread that waits has not heard that it is to stop");
     let stats = router.stats_of(router.find("p").unwrap());
     assert!(stats.balanced() && stats.held == 8, "{stats:?}");
+}
+
+#[test]
+fn a_stop_finishes_packets_on_their_way_to_other_threads() {
+    let config = "a :: InfiniteSource(BURST 32) -> p :: Pipeliner(512) -> q :: Pipeliner(512)
+        -> rss :: SoftwareRSS -> m :: MinBatch(1000) -> Discard;
+        StaticThreadSched(a 0, p 2, q 1);";
+    let engine = engine(config, Options { threads: 3, ..Options::default() }).unwrap();
+    let router = engine.router().clone();
+    std::thread::scope(|scope| {
+        scope.spawn(|| {
+            let start = Instant::now();
+            while router.read("q.count", b"").unwrap().len() < 6 && start.elapsed() < LONGEST {
+                std::thread::yield_now();
+            }
+            router.enter(Phase::Draining);
+        });
+        assert_eq!(engine.run().complaints, Vec::<String>::new());
+    });
+    for (id, element) in router.elements().enumerate() {
+        let stats = router.stats_of(id);
+        assert!(stats.balanced() && stats.held == 0, "{}: {stats:?}", element.name);
+        assert!(stats.drops.iter().all(|drop| drop.0 != Reason::Stopped), "{stats:?}");
+    }
 }
 
 #[test]

@@ -11,9 +11,9 @@ use std::sync::{Arc, Mutex};
 use std::time::{Duration, Instant};
 
 use millrace_core::clock::Clock;
-use millrace_core::router::Options;
+use millrace_core::run::Options;
 use millrace_core::services::Services;
-use millrace_core::{Batch, Engine, Packet, Reason, Timestamp};
+use millrace_core::{Batch, Engine, Packet, Phase, Reason, Timestamp};
 use millrace_io::{
     Backend, DeviceError, DeviceFacts, Devices, Method, Opened, RxOptions, RxQueue, TxOptions,
     TxQueue,
@@ -153,13 +153,13 @@ fn a_thread_that_waits_for_room_keeps_nobody_waiting() {
             // Answered while the device is full; and the first request to stop is heard.
             let lost = router.read("out.lost", b"").unwrap();
             let held = router.stats_of(router.find("out").unwrap()).held;
-            router.request_final_stop();
+            router.enter(Phase::Ending);
             let start = Instant::now();
-            while !router.is_halted() && start.elapsed() < Duration::from_secs(10) {
+            while router.is_running() && start.elapsed() < Duration::from_secs(10) {
                 std::thread::yield_now();
             }
-            let in_time = router.is_halted();
-            router.halt();
+            let in_time = !router.is_running();
+            router.enter(Phase::Halted);
             assert_eq!((lost, held), (b"0".to_vec(), 0));
             in_time
         });

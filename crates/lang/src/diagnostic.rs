@@ -5,6 +5,8 @@ use crate::source::Span;
 /// The severity of a diagnostic.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub enum Severity {
+    /// Not a problem: advice that only a check of the configuration prints.
+    Advice,
     /// Not a problem: a message from the configuration itself.
     Message,
     /// The configuration runs, but deserves a look.
@@ -66,6 +68,11 @@ impl Diagnostic {
     /// An error at a location.
     pub fn error(span: impl Into<Option<Span>>, message: impl Into<String>) -> Self {
         Self::new(Severity::Error, span.into(), message.into())
+    }
+
+    /// Advice about a place.
+    pub fn advice(span: impl Into<Option<Span>>, message: impl Into<String>) -> Self {
+        Self::new(Severity::Advice, span.into(), message.into())
     }
 
     /// A message from the configuration itself.
@@ -149,7 +156,7 @@ impl Diagnostic {
         self
     }
 
-    /// True for errors, false for warnings.
+    /// True only for errors.
     pub fn is_error(&self) -> bool {
         self.severity == Severity::Error
     }

@@ -102,6 +102,7 @@ fn render_click<'d>(
     };
     let level = match diagnostic.severity {
         Severity::Warning => "warning: ",
+        Severity::Advice => "note: ",
         Severity::Message | Severity::Error => "",
     };
     let mut line = |prefix: &str, text: &str| {
@@ -138,6 +139,7 @@ fn render_snippet(diagnostic: &Diagnostic, map: &SourceMap, color: bool, out: &m
         Severity::Error => Level::ERROR,
         Severity::Warning => Level::WARNING,
         Severity::Message => Level::INFO,
+        Severity::Advice => Level::NOTE,
     };
     let message = match (&diagnostic.landmark, &diagnostic.excerpt) {
         (Some(landmark), None) => format!("{landmark}: {}", diagnostic.message),

@@ -7,7 +7,6 @@
 use millrace_elements as _;
 
 mod archive;
-mod batches;
 mod click;
 mod commands;
 mod config;

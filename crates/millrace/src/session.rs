@@ -11,7 +11,7 @@ use millrace_core::isa;
 use millrace_core::memory::Arena;
 use millrace_core::names::DeviceAddresses;
 use millrace_core::net::{EtherAddress, Ipv4Prefix};
-use millrace_core::router::{Options, check};
+use millrace_core::run::{Configured, Options, check};
 use millrace_core::services::{DeviceBook, Services};
 use millrace_core::stats::MAX_THREADS;
 use millrace_core::topology::{Topology, parse_list};
@@ -158,7 +158,7 @@ impl DeviceAddresses for AddressesOf {
 
 /// Configures a router and adds what is wrong with it to the diagnostics. No router when there is
 /// an error among them.
-pub(crate) fn configure(loaded: &mut Loaded, options: Options) -> Option<Router> {
+pub(crate) fn configure(loaded: &mut Loaded, options: Options) -> Option<Configured> {
     let incomplete = loaded.has_errors();
     let written = loaded.map.get(loaded.source).map_or("", |source| &source.text);
     // A compact configuration's text is not kept: its handler `config` gives the flat one.

@@ -5,7 +5,7 @@
 use std::sync::Arc;
 use std::thread::JoinHandle;
 
-use millrace_core::Router;
+use millrace_core::{Phase, Router};
 use signal_hook::consts::{SIGHUP, SIGINT, SIGTERM, SIGUSR1, SIGUSR2};
 use signal_hook::flag;
 use signal_hook::iterator::{Handle, Signals};
@@ -60,8 +60,8 @@ impl StopOnSignal {
                     _ => stops += 1,
                 }
                 match stops {
-                    1 => router.request_final_stop(),
-                    2 => router.halt(),
+                    1 => router.enter(Phase::Ending),
+                    2 => router.enter(Phase::Halted),
                     // Something hangs that should have ended.
                     _ => std::process::exit(128 + signal),
                 }

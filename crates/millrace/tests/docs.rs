@@ -147,6 +147,64 @@ fn what_is_shown_is_laid_out_as_the_program_would() {
     }
 }
 
+/// The manual and the reader agree on the arguments that have no effect, and on the reason.
+#[test]
+fn manuals_tell_which_arguments_are_accepted_without_effect() {
+    let mut wrong = Vec::new();
+    for info in CLASSES {
+        let class = info.class.name;
+        let asked = info.arguments();
+        let ignored =
+            asked.iter().filter_map(|one| Some((&one.name, one.without_effect.as_ref()?)));
+        let ignored: Vec<(&String, &String)> = ignored.collect();
+        let manual = info.manual();
+        let items = items(&manual);
+        let items = items.iter().filter_map(|item| item.split_once(": "));
+        let items: Vec<(Vec<&str>, &str)> =
+            items.map(|(names, text)| (names.split(", ").collect(), text)).collect();
+        for (name, reason) in &ignored {
+            let words = format!("accepted without effect: {reason}.");
+            let told = items.iter().find(|(names, _)| names.contains(&name.as_str()));
+            // Classes that share arguments have their text in the manual of one.
+            if !told.is_some_and(|(_, text)| text.starts_with(&words) || text.starts_with("as ")) {
+                wrong.push(format!("the manual of {class} lacks ‘{name}: {words}’"));
+            }
+        }
+        let told = items.iter().filter(|(_, text)| text.starts_with("accepted without effect"));
+        for name in told.flat_map(|(names, _)| names) {
+            if !ignored.iter().any(|(ignored, _)| ignored == name) {
+                wrong.push(format!("{class} does not read {name} by `Args::ignored`"));
+            }
+        }
+    }
+    assert!(wrong.is_empty(), "{}", wrong.join("\n"));
+}
+
+/// Every argument that an element asks for stands in its manual.
+#[test]
+fn manuals_name_every_argument() {
+    let mut wrong = Vec::new();
+    for info in CLASSES {
+        let manual = info.manual();
+        let told: Vec<&str> = manual.split(|c: char| !(c.is_alphanumeric() || c == '_')).collect();
+        let names = info.arguments().into_iter().map(|asked| asked.name);
+        wrong.extend(
+            names
+                .filter(|name| !told.contains(&name.as_str()))
+                .map(|name| format!("{} {name}", info.class.name)),
+        );
+    }
+    assert!(wrong.is_empty(), "{}", wrong.join("\n"));
+}
+
+/// The items of a manual's list of arguments, `NAME, NAME: text`, on one line each.
+fn items(manual: &str) -> Vec<String> {
+    let section = manual.split("\n# Arguments\n").nth(1).unwrap_or_default();
+    let section = section.split("\n# ").next().unwrap_or_default();
+    let items = section.split("\n- ").map(|item| item.strip_prefix("- ").unwrap_or(item));
+    items.map(|item| item.split_whitespace().collect::<Vec<_>>().join(" ")).collect()
+}
+
 #[test]
 fn the_book_explains_every_reason_for_a_drop() {
     let page = root().join("docs/src/drops.md");

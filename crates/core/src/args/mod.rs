@@ -23,6 +23,7 @@
 //! arguments and the user sees all errors at once. [`complete`](Args::complete) rejects arguments that the
 //! element did not read.
 
+mod define;
 mod scope;
 mod text;
 mod value;
@@ -32,7 +33,7 @@ use std::ops::RangeInclusive;
 
 use millrace_lang::{ConfigText, Diagnostic, Span, nearest};
 
-pub(crate) use scope::enclosing;
+pub use define::{address_info, port_info};
 pub use scope::{ElementLookup, Scope};
 pub use text::ArgText;
 pub use value::{Arg, ArgError};
@@ -91,10 +92,14 @@ enum Used {
 }
 
 /// An argument that the element has read.
-#[derive(Debug)]
-struct Asked {
-    name: String,
-    kind: Kind,
+#[derive(Clone, Debug)]
+pub struct Asked {
+    /// Its keyword.
+    pub name: String,
+    /// How it may be given.
+    pub kind: Kind,
+    /// Why it has no effect, if it is [ignored](Args::ignored).
+    pub without_effect: Option<String>,
     given: Option<ArgText>,
 }
 
@@ -200,7 +205,7 @@ impl<'a> Args<'a> {
         parse: impl FnOnce(&ArgText, &Scope<'a>) -> Result<T, E>,
     ) -> Option<T> {
         let text = self.find(name, kind);
-        self.asked.push(Asked { name: name.to_owned(), kind, given: text.clone() });
+        self.ask(name, kind, text.clone());
         match text {
             Some(text) => self.parse(name, expects, &text, parse),
             None if kind.is_mandatory() => {
@@ -210,6 +215,25 @@ impl<'a> Args<'a> {
                 None
             }
             None => None,
+        }
+    }
+
+    /// An argument of Click or FastClick that has no effect here. Its value is checked nevertheless, and
+    /// `millrace check` prints the reason.
+    pub fn ignored<T: Arg>(&mut self, name: &str, kind: Kind, reason: &str) {
+        let _checked: Option<T> = self.read(name, kind);
+        if let Some(asked) = self.asked.last_mut() {
+            asked.without_effect = Some(reason.to_owned());
+        }
+        if self.is_given(name) {
+            self.advise(name, format!("{name} is accepted without effect: {reason}"));
+        }
+    }
+
+    /// Every argument that was not read yet, none of which has an effect here.
+    pub fn ignored_rest(&mut self, reason: &str) {
+        if !self.rest().is_empty() {
+            self.advise((), format!("the arguments are accepted without effect: {reason}"));
         }
     }
 
@@ -229,7 +253,7 @@ impl<'a> Args<'a> {
             }
         }
         let given = texts.last().cloned();
-        self.asked.push(Asked { name: name.to_owned(), kind: Kind::Keyword, given });
+        self.ask(name, Kind::Keyword, given);
         let given = texts.iter().filter(|text| !text.is_empty());
         given.filter_map(|text| self.parse(name, T::EXPECTS, text, T::parse)).collect()
     }
@@ -273,6 +297,13 @@ impl<'a> Args<'a> {
     pub fn error<'p>(&mut self, place: impl Into<Place<'p>>, message: impl Into<String>) {
         let span = self.locate(place.into());
         self.diagnostics.push(Diagnostic::error(span, message));
+    }
+
+    /// Records advice that `millrace check` prints: not an error, but perhaps not what the user wants; see
+    /// [`error`](Self::error).
+    pub fn advise<'p>(&mut self, place: impl Into<Place<'p>>, message: impl Into<String>) {
+        let span = self.locate(place.into());
+        self.diagnostics.push(Diagnostic::advice(span, message));
     }
 
     /// Records a message that the configuration itself makes; see [`error`](Self::error).
@@ -323,9 +354,18 @@ impl<'a> Args<'a> {
         errors.map(|error| error.message.as_str()).collect::<Vec<_>>().join("\n")
     }
 
-    /// The errors and warnings, in the order in which they were found.
+    /// The arguments that were asked for, in order.
+    pub(crate) fn into_asked(self) -> Vec<Asked> {
+        self.asked
+    }
+
+    /// The errors, warnings and advice, in the order in which they were found.
     pub fn into_diagnostics(self) -> Vec<Diagnostic> {
         self.diagnostics
+    }
+
+    fn ask(&mut self, name: &str, kind: Kind, given: Option<ArgText>) {
+        self.asked.push(Asked { name: name.to_owned(), kind, without_effect: None, given });
     }
 
     /// The value of an argument; removes it from the arguments. The rules are those of Click's `Args::find`,

@@ -1,9 +1,11 @@
 //! The scope of a configuration string: where its names are looked up.
 
 use std::fmt;
+use std::net::{Ipv4Addr, Ipv6Addr};
 use std::sync::LazyLock;
 
-use crate::names::{Addresses, DeviceAddresses, NameTable, NumberKind};
+use crate::names::{Addresses, DeviceAddresses, NameTable, NumberKind, enclosing};
+use crate::net::{EtherAddress, Ipv4Prefix, Ipv6Prefix};
 
 /// The scope of an element, in which the names in its arguments are looked up.
 #[derive(Clone, Copy)]
@@ -125,19 +127,73 @@ impl<'a> Scope<'a> {
     }
 }
 
+/// The meaning of names of addresses. Does not handle texts that are addresses themselves.
+impl Scope<'_> {
+    /// The Ethernet address that `NAME` or `NAME:eth` stands for.
+    pub fn ether_named(&self, text: &str) -> Option<EtherAddress> {
+        let name = strip_suffix(text, &["eth", "ether", "ethernet"])?;
+        let defined = self.address(name, |a| a.ether);
+        defined.or_else(|| self.devices()?.ether(name))
+    }
+
+    /// The IPv4 address that `NAME`, `NAME:ip`, `NAME:bcast` or `NAME:gw` stands for.
+    pub fn ipv4_named(&self, text: &str) -> Option<Ipv4Addr> {
+        if let Some(name) = strip_suffix(text, &["ip", "ip4"]) {
+            let defined = self.address(name, |a| a.ipv4);
+            return defined.or_else(|| Some(self.devices()?.ipv4(name)?.address()));
+        }
+        let (name, suffix) = text.rsplit_once(':')?;
+        if suffix.eq_ignore_ascii_case("bcast") {
+            return self.ipv4_prefix_named(name).map(Ipv4Prefix::broadcast);
+        }
+        if !suffix.eq_ignore_ascii_case("gw") {
+            return None;
+        }
+        // A gateway that nobody names is the first address of the network.
+        let first = |net: Ipv4Prefix| Ipv4Addr::from_bits(net.network().to_bits() | 1);
+        let defined = self.address(text, |a| a.ipv4);
+        defined
+            .or_else(|| self.address(name, |a| a.ipv4_prefix).map(first))
+            .or_else(|| self.devices()?.gateway(name))
+            .or_else(|| self.devices()?.ipv4(name).map(first))
+    }
+
+    /// The IPv4 network that `NAME` or `NAME:ipnet` stands for.
+    pub fn ipv4_prefix_named(&self, text: &str) -> Option<Ipv4Prefix> {
+        let name = strip_suffix(text, &["net", "ipnet", "ip4net"])?;
+        let defined = self.address(name, |a| a.ipv4_prefix);
+        defined.or_else(|| self.devices()?.ipv4(name))
+    }
+
+    /// The IPv6 address that `NAME` or `NAME:ip6` stands for.
+    pub fn ipv6_named(&self, text: &str) -> Option<Ipv6Addr> {
+        let name = strip_suffix(text, &["ip6"])?;
+        let defined = self.address(name, |a| a.ipv6);
+        defined.or_else(|| Some(self.devices()?.ipv6(name)?.address()))
+    }
+
+    /// The IPv6 network that `NAME` or `NAME:ip6net` stands for.
+    pub fn ipv6_prefix_named(&self, text: &str) -> Option<Ipv6Prefix> {
+        let name = strip_suffix(text, &["ip6net"])?;
+        let defined = self.address(name, |a| a.ipv6_prefix);
+        defined.or_else(|| self.devices()?.ipv6(name))
+    }
+}
+
 impl fmt::Debug for Scope<'_> {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.debug_struct("Scope").field("element", &self.element).finish_non_exhaustive()
     }
 }
 
-/// `a/b/`, `a/` and the empty prefix for `a/b/`.
-pub(crate) fn enclosing(prefix: &str) -> impl Iterator<Item = &str> {
-    std::iter::successors(Some(prefix), |inner| {
-        let outer = inner.strip_suffix('/')?;
-        let end = outer.rfind('/').map_or(0, |slash| slash + 1);
-        outer.get(..end)
-    })
+/// The name before the suffix, `None` when there is a suffix that is not in the list (in any case).
+fn strip_suffix<'t>(text: &'t str, suffixes: &[&str]) -> Option<&'t str> {
+    match text.rsplit_once(':') {
+        None => Some(text),
+        Some((name, suffix)) => {
+            suffixes.iter().any(|known| known.eq_ignore_ascii_case(suffix)).then_some(name)
+        }
+    }
 }
 
 struct NoElements;

@@ -1,6 +1,6 @@
 use std::net::Ipv4Addr;
 
-use millrace_lang::SourceMap;
+use millrace_lang::{Severity, SourceMap};
 use proptest::prelude::*;
 
 use super::*;
@@ -237,6 +237,17 @@ fn what_was_given_is_known() {
         assert_eq!(args.text_of("ACTIVE").map(ArgText::as_str), Some("no"));
         assert_eq!((args.len(), args.is_empty()), (2, false));
     });
+}
+
+#[test]
+fn what_has_no_effect_is_checked_and_said() {
+    let ignored = |args: &mut Args| args.ignored::<bool>("COUNT", Kind::Keyword, "all are counted");
+    let said = "COUNT is accepted without effect: all are counted";
+    assert_eq!(read("COUNT false", ignored).1, [said]);
+    assert_eq!(pointed("COUNT false", ignored), ["false"]);
+    assert_eq!(diagnose("COUNT false", ignored).1[0].severity, Severity::Advice);
+    assert!(read("", ignored).1.is_empty());
+    assert_eq!(read("COUNT maybe", ignored).1, ["COUNT: parse error", said]);
 }
 
 proptest! {

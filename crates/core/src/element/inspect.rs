@@ -5,15 +5,16 @@ use std::sync::Arc;
 
 use millrace_lang::{Connection, Diagnostic, Span};
 
-use super::{Class, Element, PortKind};
 use crate::clock::Clock;
-use crate::router::{Plan, Router};
+use crate::graph::{Class, PortKind};
+use crate::plan::Plan;
+use crate::router::Router;
 
 /// One end of a connection: the element and its port.
 pub type Port = (usize, usize);
 
-/// The configured graph, for an element that checks more than itself ([`Element::inspect`]). Its diagnostics
-/// may point at any place of the configuration.
+/// The configured graph, for an element that checks more than itself
+/// ([`Element::inspect`](super::Element::inspect)). Its diagnostics may point at any place of the configuration.
 pub struct Inspection<'a> {
     pub(crate) id: usize,
     pub(crate) router: &'a Router,
@@ -44,7 +45,7 @@ impl<'a> Inspection<'a> {
 
     /// The declaration of an element's class.
     pub fn class_of(&self, id: usize) -> Option<&'static Class> {
-        self.router.member(id).map(|member| &member.info.class)
+        self.router.member(id).map(|member| member.class)
     }
 
     /// `name :: Class`, as messages name an element.
@@ -58,7 +59,7 @@ impl<'a> Inspection<'a> {
     }
 
     /// The element, if it is of class `E`.
-    pub fn element<E: Element>(&self, id: usize) -> Option<Arc<E>> {
+    pub fn element<E: Any + Send + Sync>(&self, id: usize) -> Option<Arc<E>> {
         self.router.element(id)
     }
 
@@ -109,6 +110,13 @@ impl<'a> Inspection<'a> {
     /// Records a diagnostic. An error prevents the router from being created.
     pub fn report(&mut self, finding: Diagnostic) {
         self.found.push(finding);
+    }
+
+    /// Records advice about this element that `millrace check` prints: not an error, but perhaps not what the user
+    /// wants.
+    pub fn advise(&mut self, message: impl Into<String>) {
+        let advice = Diagnostic::advice(self.span_of(self.id), message);
+        self.report(advice.context(format!("In ‘{}’", self.described(self.id))));
     }
 
     /// Whether this element or one before it has reported an error.

@@ -4,32 +4,29 @@
 //! that changes per packet is its [`Element::Local`]; each such thread has its own. So an element that
 //! compiles is free of data races.
 
-mod class;
-mod handler_call;
-pub(crate) mod handlers;
+mod init;
 mod inspect;
-pub(crate) mod node;
+mod instance;
 mod per_packet;
-#[doc(hidden)]
-pub mod probe;
-mod receiving;
-mod registry;
 mod setup;
 
-pub use class::{Class, Flow, PortCount, PortKind, Processing};
-pub use handler_call::HandlerCall;
-pub use handlers::{ANY_HANDLER, Call, Handler, HandlerError, Handlers, IntoText, Text};
+pub use init::{Init, Listening, Refused};
 pub use inspect::{Inspection, Port};
+pub(crate) use instance::{AnyElement, Direction, Instance};
 pub use per_packet::{PerPacket, Way};
-pub use receiving::{Receiver, Receiving, Transmitting, share};
-pub use registry::{CLASSES, ClassInfo, Registry};
-pub use setup::{Init, Listening, Refused, Setup};
+pub use setup::Setup;
 
 pub use crate::args::Failed;
+pub use crate::graph::{Class, Flow, PortCount, PortKind, Processing};
+pub use crate::plan::{Receiver, Receiving, Transmitting, share};
+pub use crate::router::{
+    ANY_HANDLER, Call, Handler, HandlerCall, HandlerError, Handlers, IntoText, Text,
+};
 
 use crate::engine::Context;
-use crate::engine::Notifier;
 use crate::memory::Batch;
+use crate::router::Router;
+use crate::schedule::Notifier;
 
 /// A packet-processing element.
 ///
@@ -135,13 +132,13 @@ pub trait Element: Sized + Send + Sync + 'static {
         false
     }
 
-    /// Continues to finish packets in flight in the element, and sends them on: for example those that a
-    /// device has, but not those that a queue holds until its puller wants them. Returns whether there are
-    /// any left.
+    /// Finishes packets in flight in the element, and sends them on: those that a device has or that cross to
+    /// another thread, but not those that a queue holds until its puller wants them. Returns whether any are
+    /// left.
     ///
-    /// When the router stops in an orderly way, each thread calls this for the elements that it reaches,
-    /// repeatedly until none has any left. Tasks and timers do not run any more, so packets come only from
-    /// elements that finish theirs; they continue through the graph as usual. This method must not wait. It
+    /// In [`Phase::Draining`](crate::Phase::Draining), each thread calls this for the elements that it reaches,
+    /// repeatedly until no thread finds any packet. Tasks and timers do not run any more, so packets come only
+    /// from elements that finish theirs; they continue through the graph as usual. This method must not wait. It
     /// is not called when a hot swap replaces the router: [`take_state`](Self::take_state) takes over the
     /// packets.
     fn drain(&self, _cx: &mut Context, _local: &mut Self::Local) -> bool {
@@ -164,7 +161,7 @@ pub trait Element: Sized + Send + Sync + 'static {
     ///
     /// # Errors
     /// Something was lost or could not be restored; the message is reported.
-    fn cleanup(&self, _router: &crate::router::Router) -> Result<(), Refused> {
+    fn cleanup(&self, _router: &Router) -> Result<(), Refused> {
         Ok(())
     }
 }

@@ -4,8 +4,9 @@ use std::fmt;
 
 use super::Element;
 use crate::drops::Reason;
-use crate::engine::{Context, Moment};
+use crate::engine::Context;
 use crate::memory::{Packet, View};
+use crate::moment::Moment;
 
 /// An element that processes the packets of its input 0 one by one. [`treat`](Self::treat) does the usual
 /// work for a packet, in place and without the engine; [`aside`](Self::aside) does the rare work.
@@ -106,6 +107,15 @@ impl Way {
     #[inline(always)]
     pub const fn drop(reason: Reason) -> Self {
         Self::new(DROPPED, reason as u8)
+    }
+
+    /// On, by output 0; or nowhere, for the reason of the error.
+    #[inline(always)]
+    pub const fn on_or_drop(treated: Result<(), Reason>) -> Self {
+        match treated {
+            Ok(()) => Self::ON,
+            Err(reason) => Self::drop(reason),
+        }
     }
 
     /// To [`PerPacket::aside`], which gets `note`.

@@ -24,8 +24,6 @@ use std::ptr;
 use std::sync::atomic::{AtomicBool, AtomicPtr, AtomicU64, Ordering, compiler_fence};
 use std::sync::{Mutex, MutexGuard, OnceLock, PoisonError, TryLockError};
 
-use super::Context;
-
 /// A value that one thread at a time can access; access is cheapest for the thread that does it most often.
 ///
 /// The first context that [locks](Self::lock) it becomes its keeper. When another context locks it, because
@@ -84,14 +82,18 @@ impl<T> BiasedMutex<T> {
 
     /// Locks the value. Waits until no other thread is inside.
     #[inline]
-    pub fn lock(&self, cx: &Context) -> BiasedGuard<'_, T> {
-        self.lock_as(cx.identity())
+    pub fn lock(&self, by: &impl Identified) -> BiasedGuard<'_, T> {
+        let identity = by.identity();
+        match self.enter_as_keeper(identity) {
+            Some(kept) => kept.into(),
+            None => self.lock_gate(identity),
+        }
     }
 
     /// Calls `f` on the value once no other thread is inside. For hot paths, where a guard that may be of
     /// either kind costs more than the keeper's entry and exit.
     #[inline(always)]
-    pub fn with<R>(&self, cx: &mut Context, f: impl FnOnce(&mut Context, &mut T) -> R) -> R {
+    pub fn with<C: Identified, R>(&self, cx: &mut C, f: impl FnOnce(&mut C, &mut T) -> R) -> R {
         match self.enter_as_keeper(cx.identity()) {
             Some(mut kept) => f(cx, kept.value()),
             None => self.with_gate(cx, f),
@@ -100,18 +102,22 @@ impl<T> BiasedMutex<T> {
 
     /// Like [`with`](Self::with), unless another thread is inside.
     #[inline(always)]
-    pub fn try_with<R>(&self, cx: &Context, f: impl FnOnce(&mut T) -> R) -> Option<R> {
-        match self.enter_as_keeper(cx.identity()) {
+    pub fn try_with<R>(&self, by: &impl Identified, f: impl FnOnce(&mut T) -> R) -> Option<R> {
+        match self.enter_as_keeper(by.identity()) {
             Some(mut kept) => Some(f(kept.value())),
-            None => self.try_with_gate(cx.identity(), f),
+            None => self.try_with_gate(by.identity(), f),
         }
     }
 
     /// Like [`lock`](Self::lock), but does not wait for others that entered through the gate. It waits for
     /// the keeper, unless that is the caller.
     #[inline]
-    pub fn try_lock(&self, cx: &Context) -> Option<BiasedGuard<'_, T>> {
-        self.try_lock_as(cx.identity())
+    pub fn try_lock(&self, by: &impl Identified) -> Option<BiasedGuard<'_, T>> {
+        let identity = by.identity();
+        match self.enter_as_keeper(identity) {
+            Some(kept) => Some(kept.into()),
+            None => self.try_gate(identity),
+        }
     }
 
     /// Locks the value without a context, for example in handlers. Waits until no other thread is inside. The
@@ -139,27 +145,9 @@ impl<T> BiasedMutex<T> {
         Some(BiasedGuard { mutex: self, way, here: PhantomData })
     }
 
-    /// Like [`lock`](Self::lock), for a caller with its own identity.
-    #[inline]
-    pub fn lock_as(&self, identity: &Identity) -> BiasedGuard<'_, T> {
-        match self.enter_as_keeper(identity) {
-            Some(kept) => kept.into(),
-            None => self.lock_gate(identity),
-        }
-    }
-
-    /// Like [`try_lock`](Self::try_lock), for a caller with its own identity.
-    #[inline]
-    pub fn try_lock_as(&self, identity: &Identity) -> Option<BiasedGuard<'_, T>> {
-        match self.enter_as_keeper(identity) {
-            Some(kept) => Some(kept.into()),
-            None => self.try_gate(identity),
-        }
-    }
-
     #[cold]
     #[inline(never)]
-    fn with_gate<R>(&self, cx: &mut Context, f: impl FnOnce(&mut Context, &mut T) -> R) -> R {
+    fn with_gate<C: Identified, R>(&self, cx: &mut C, f: impl FnOnce(&mut C, &mut T) -> R) -> R {
         let mut guard = self.lock_gate(cx.identity());
         f(cx, &mut guard)
     }
@@ -406,6 +394,19 @@ impl Identity {
     }
 }
 
+/// What has an [`Identity`].
+pub trait Identified {
+    /// Its own, always the same.
+    fn identity(&self) -> &Identity;
+}
+
+impl Identified for Identity {
+    #[inline(always)]
+    fn identity(&self) -> &Self {
+        self
+    }
+}
+
 /// The barrier that the kernel runs on other threads' cores.
 mod barrier {
     use rustix::thread::{MembarrierCommand, membarrier};
@@ -459,59 +460,59 @@ mod tests {
     #[test]
     fn the_first_context_keeps_the_value_and_visitors_do_not_change_that() {
         let (mutex, own) = (BiasedMutex::new(0), Identity::new());
-        *mutex.lock_as(&own) += 1;
+        *mutex.lock(&own) += 1;
         assert_eq!(keeps(&mutex, &own), barrier::is_there());
         *mutex.visit() += 1;
         assert_eq!(keeps(&mutex, &own), barrier::is_there());
-        assert_eq!(*mutex.lock_as(&own), 2);
+        assert_eq!(*mutex.lock(&own), 2);
     }
 
     #[test]
     fn who_is_inside_is_not_let_in_again() {
         let (mutex, own, other) = (BiasedMutex::new(()), Identity::new(), Identity::new());
         for round in 0..3 {
-            let guard = mutex.try_lock_as(&own).unwrap();
-            assert!(mutex.try_lock_as(&own).is_none(), "round {round}");
+            let guard = mutex.try_lock(&own).unwrap();
+            assert!(mutex.try_lock(&own).is_none(), "round {round}");
             drop(guard);
         }
         let guard = mutex.visit();
-        assert!(mutex.try_lock_as(&own).is_none() && mutex.try_lock_as(&other).is_none());
+        assert!(mutex.try_lock(&own).is_none() && mutex.try_lock(&other).is_none());
         drop(guard);
-        assert!(mutex.try_lock_as(&own).is_some());
+        assert!(mutex.try_lock(&own).is_some());
     }
 
     #[test]
     fn a_visit_that_finds_the_keeper_inside_leaves_it_its_place() {
         let (mutex, own) = (BiasedMutex::new(0), Identity::new());
-        drop(mutex.lock_as(&own));
-        let guard = mutex.lock_as(&own);
+        drop(mutex.lock(&own));
+        let guard = mutex.lock(&own);
         assert!(mutex.try_visit().is_none());
         drop(guard);
         assert_eq!(keeps(&mutex, &own), barrier::is_there());
         *mutex.try_visit().unwrap() += 1;
         assert_eq!(keeps(&mutex, &own), barrier::is_there());
         let visit = mutex.visit();
-        assert!(mutex.try_visit().is_none() && mutex.try_lock_as(&own).is_none());
+        assert!(mutex.try_visit().is_none() && mutex.try_lock(&own).is_none());
         assert_eq!(*visit, 1);
     }
 
     #[test]
     fn a_context_that_stays_takes_over_from_one_that_went() {
         let (mutex, old, new) = (BiasedMutex::new(()), Identity::new(), Identity::new());
-        drop(mutex.lock_as(&old));
+        drop(mutex.lock(&old));
         for _ in 0..=PATIENCE {
             assert!(!keeps(&mutex, &new));
-            drop(mutex.lock_as(&new));
+            drop(mutex.lock(&new));
         }
         assert_eq!(keeps(&mutex, &new), barrier::is_there());
         assert!(!keeps(&mutex, &old));
         // Going back takes longer: the bias was wrong once more.
         for _ in 0..=PATIENCE {
-            drop(mutex.lock_as(&old));
+            drop(mutex.lock(&old));
         }
         assert!(!keeps(&mutex, &old));
         for _ in 0..=PATIENCE {
-            drop(mutex.lock_as(&old));
+            drop(mutex.lock(&old));
         }
         assert_eq!(keeps(&mutex, &old), barrier::is_there());
     }
@@ -520,8 +521,8 @@ mod tests {
     fn contexts_that_take_turns_have_no_keeper() {
         let (mutex, one, two) = (BiasedMutex::new(()), Identity::new(), Identity::new());
         for _ in 0..3 * MOST_PATIENCE {
-            drop(mutex.lock_as(&one));
-            drop(mutex.lock_as(&two));
+            drop(mutex.lock(&one));
+            drop(mutex.lock(&two));
         }
         assert!(!keeps(&mutex, &one) && !keeps(&mutex, &two));
     }
@@ -536,7 +537,7 @@ mod tests {
         let added = thread::scope(|scope| {
             let keeper = scope.spawn(|| {
                 let own = Identity::new();
-                (0..CHANGES).for_each(|_| mutex.lock_as(&own).add());
+                (0..CHANGES).for_each(|_| mutex.lock(&own).add());
                 CHANGES
             });
             let other = scope.spawn(|| {
@@ -545,7 +546,7 @@ mod tests {
                 for round in 0..CHANGES / 50 {
                     let often = if round % 16 == 0 { 200 } else { 1 };
                     for _ in 0..often {
-                        if let Some(mut pair) = mutex.try_lock_as(&own) {
+                        if let Some(mut pair) = mutex.try_lock(&own) {
                             pair.add();
                             added += 1;
                         }

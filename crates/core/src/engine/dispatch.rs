@@ -15,32 +15,6 @@ pub(crate) enum Order {
     PacketByPacket,
 }
 
-/// The connections, in the form that the threads use.
-#[derive(Debug)]
-pub(crate) struct Wiring {
-    /// Push inputs as (element, port), upstream ones first: one frame each.
-    pub(crate) frames: Vec<(u32, u32)>,
-    /// For each element its range of outputs in `outputs`; one entry more than elements.
-    pub(crate) first_output: Vec<u32>,
-    /// For each output the frame that it leads to, or [`NOWHERE`].
-    pub(crate) outputs: Vec<u32>,
-    /// For each element its range of inputs in `inputs`; one entry more than elements.
-    pub(crate) first_input: Vec<u32>,
-    /// For each pull input the (element, output) that it pulls from, or [`NOWHERE`] twice.
-    pub(crate) inputs: Vec<(u32, u32)>,
-}
-
-impl Wiring {
-    /// The frames that an element's outputs lead to, or [`NOWHERE`].
-    pub(crate) fn outputs_of(&self, element: usize) -> &[u32] {
-        let range = self.first_output[element] as usize..self.first_output[element + 1] as usize;
-        &self.outputs[range]
-    }
-}
-
-/// The mark of an output that is not connected, or is pulled.
-pub(crate) const NOWHERE: u32 = u32::MAX;
-
 /// The batches of one thread that wait at push inputs.
 pub(crate) struct Waiting {
     order: Order,

@@ -7,7 +7,7 @@
 //! for it. There are no recursive calls on the push side; a pull ([`Context::pull`]) calls upstream
 //! immediately.
 //!
-//! A router that stops in an orderly way ([`Router::stop`](crate::Router::stop)) ends its round on every
+//! A router that stops in an orderly way ([`Phase::Draining`](crate::Phase::Draining)) ends its round on every
 //! thread, and runs no more tasks and timers. Then elements finish their packets in flight
 //! ([`Element::drain`](crate::Element::drain)), which continue through the graph as usual. After that each
 //! element is cleaned up.
@@ -20,29 +20,12 @@
 mod biased;
 mod context;
 mod dispatch;
-mod drain;
-mod moment;
-mod notifier;
-mod program;
+mod node;
 mod published;
 mod round;
-mod run;
-mod task;
-mod timer;
-mod waker;
 
-pub use biased::{BiasedGuard, BiasedMutex, Identity};
+pub use biased::{BiasedGuard, BiasedMutex, Identified, Identity};
 pub use context::Context;
 pub(crate) use context::Parts;
-pub use moment::{InRound, Moment};
-pub use notifier::Notifier;
-pub use program::Steps;
-pub(crate) use program::{Direction, Layout, Program};
+pub(crate) use node::{Node, Nodes};
 pub use published::Published;
-pub use run::{Engine, Outcome};
-pub use task::Task;
-pub use timer::Timer;
-pub use waker::{DelayStats, RestStats};
-
-pub(crate) use dispatch::{Order, Wiring};
-pub(crate) use waker::Waker;

@@ -2,8 +2,8 @@
 //! load.
 //!
 //! A forwarding thread works in rounds, and keeps no reference from one round to the next. The compiler
-//! ensures that, because a reference borrows the [`Context`] or the [`Moment`](super::Moment) that it came
-//! from. So a replaced value can be freed when each thread has begun another round since, or sleeps
+//! ensures that, because a reference borrows the [`Context`](crate::Context) or the [`Moment`](crate::Moment) that
+//! it came from. So a replaced value can be freed when each thread has begun another round since, or sleeps
 //! (quiescent-state-based reclamation; McKenney and Slingwine, PDCS'98; Hart et al., IPDPS'06). Reading needs
 //! no locked instruction and no store; a round costs one load and one store.
 
@@ -15,8 +15,8 @@
 use std::sync::Arc;
 use std::sync::atomic::{AtomicPtr, AtomicU64, AtomicUsize, Ordering, fence};
 
-use super::InRound;
 use crate::Lock;
+use crate::moment::InRound;
 
 /// A value that is replaced as a whole.
 pub struct Published<T> {
@@ -119,13 +119,13 @@ fn free_unseen() {
 }
 
 /// One context's registration as a reader of published values.
-pub(super) struct Seat {
+pub(crate) struct Seat {
     seen: Arc<AtomicU64>,
     in_round: bool,
 }
 
 impl Seat {
-    pub(super) fn new() -> Self {
+    pub(crate) fn new() -> Self {
         let seen = Arc::new(AtomicU64::new(ALL));
         SEATS.lock().push(seen.clone());
         Self { seen, in_round: false }
@@ -133,7 +133,7 @@ impl Seat {
 
     /// A round begins: nothing is kept from the previous one.
     #[inline]
-    pub(super) fn begin_round(&mut self) {
+    pub(crate) fn begin_round(&mut self) {
         self.seen.store(RETIRED.load(Ordering::Acquire), Ordering::Release);
         if !self.in_round {
             self.in_round = true;
@@ -146,7 +146,7 @@ impl Seat {
     }
 
     /// There will be no round for a while.
-    pub(super) fn leave(&mut self) {
+    pub(crate) fn leave(&mut self) {
         self.in_round = false;
         self.seen.store(ALL, Ordering::Release);
         if WAITING.load(Ordering::Relaxed) != 0 {

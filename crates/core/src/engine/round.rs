@@ -21,7 +21,7 @@ const STRIDE: u32 = 13;
 
 /// The rounds of one thread.
 #[derive(Debug)]
-pub(super) struct Rounds {
+pub(crate) struct Rounds {
     watch: Watch,
     /// Rounds with work in a row.
     busy: u32,
@@ -30,13 +30,13 @@ pub(super) struct Rounds {
 }
 
 impl Rounds {
-    pub(super) fn new() -> Self {
+    pub(crate) fn new() -> Self {
         Self { watch: Watch::new(), busy: 0, weight: 1 }
     }
 
     /// Begins a round, at `cycle`.
     #[inline]
-    pub(super) fn begin(&mut self) {
+    pub(crate) fn begin(&mut self) {
         self.weight = match self.busy {
             0..EXACT => 1,
             busy if busy.is_multiple_of(STRIDE) => STRIDE.into(),
@@ -46,20 +46,20 @@ impl Rounds {
 
     /// Records that the tasks have run, and whether one did any work.
     #[inline]
-    pub(super) fn note(&mut self, worked: bool) {
+    pub(crate) fn note(&mut self, worked: bool) {
         // When the number is used up, rounds are counted exactly for a while.
         self.busy = if worked { self.busy.wrapping_add(1) } else { 0 };
     }
 
     /// The factor for the cycles of this round; 0 when they are not to be measured.
     #[inline(always)]
-    pub(super) fn weight(&self) -> u64 {
+    pub(crate) fn weight(&self) -> u64 {
         self.weight
     }
 
     /// The time at `cycle`, which has just been read.
     #[inline]
-    pub(super) fn time(&mut self, cycle: u64, clock: &Clock) -> Timestamp {
+    pub(crate) fn time(&mut self, cycle: u64, clock: &Clock) -> Timestamp {
         self.watch.time(cycle, clock)
     }
 }

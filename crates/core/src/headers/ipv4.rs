@@ -166,6 +166,15 @@ impl Ipv4Header {
         true
     }
 
+    /// Sets the type of service, and updates the checksum.
+    #[inline]
+    pub fn set_tos(&mut self, tos: u8) {
+        let word = |tos| u16::from_be_bytes([self.version_ihl, tos]);
+        let sum = checksum::update(self.checksum.get(), word(self.tos), word(tos));
+        self.tos = tos;
+        self.checksum.set(sum);
+    }
+
     /// Decrements a TTL that is not zero, and updates the checksum (RFC 1624, equation 3).
     #[inline(always)]
     pub fn decrement_ttl(&mut self) {

@@ -4,8 +4,8 @@ use std::fmt;
 use std::mem::MaybeUninit;
 use std::ops::{Deref, DerefMut, Range};
 
-use super::arena::{DEFAULT_HEADROOM, STANDARD_ROOM};
 use super::cache;
+use super::class::{DEFAULT_HEADROOM, STANDARD_ROOM};
 use super::descriptor::{Slot, prefetch};
 use super::packet::Packet;
 

@@ -12,14 +12,12 @@ use std::ptr::{NonNull, null};
 use std::sync::atomic::{AtomicU64, AtomicUsize, Ordering};
 use std::sync::{Arc, OnceLock};
 
-use super::arena::{Arena, Pool, SlotClass};
-use super::copies::{Copies, CopyCause};
+use super::arena::{Arena, MAGAZINE, Pool};
+use super::cause::{Copies, CopyCause};
+use super::class::SlotClass;
 use super::descriptor::{DESCRIPTOR_LEN, Descriptor, FLAG_EXTERNAL, LetGo, Slot};
-use super::{numa, plain};
+use super::{homes, numa};
 use crate::Lock;
-
-/// The maximum number of slots of one class that a thread keeps.
-pub(super) const MAGAZINE: usize = 512;
 
 /// The maximum number of slots of one class of another node that a thread keeps before it returns them.
 const FOREIGN: usize = 64;
@@ -145,15 +143,22 @@ fn release_slowly(slot: Slot) {
         return give_back(slot);
     }
     let owner = slot.buffer_owner();
-    match owner.let_go(plain::tag()) {
-        LetGo::Elsewhere(tag) => plain::post(slot, tag),
+    match owner.let_go(homes::tag()) {
+        LetGo::Elsewhere(tag) => send_home(slot, owner, tag),
         left => clear_away(slot, owner, left),
+    }
+}
+
+#[cold]
+fn send_home(slot: Slot, owner: Slot, tag: u16) {
+    if let Some(left) = homes::post(slot, tag) {
+        clear_away(slot, owner, left);
     }
 }
 
 /// Frees what is no longer needed after a packet in `slot` released its buffer.
 #[inline(always)]
-pub(super) fn clear_away(slot: Slot, owner: Slot, left: LetGo) {
+fn clear_away(slot: Slot, owner: Slot, left: LetGo) {
     match left {
         LetGo::Shared if owner != slot => give_back(slot),
         LetGo::Shared | LetGo::Elsewhere(_) => {}
@@ -204,7 +209,7 @@ fn give_back_slowly(slot: Slot) {
         }
         return;
     }
-    let Some(pool) = NonNull::new(slot.pool().cast_mut()) else {
+    let Some(pool) = NonNull::new(slot.pool().cast_mut().cast::<Pool>()) else {
         return free_heap(slot);
     };
     // SAFETY: a slot that is neither external nor on the heap names the pool that carved it; pools live as
@@ -282,7 +287,7 @@ impl Magazine {
     /// Whether the slot came from the pool that this stack belongs to.
     #[inline(always)]
     fn serves(&self, slot: Slot) -> bool {
-        std::ptr::eq(slot.pool(), self.pool)
+        std::ptr::eq(slot.pool(), self.pool.cast())
     }
 
     /// How many slots travel to and from the pool at a time.

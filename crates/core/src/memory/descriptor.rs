@@ -9,8 +9,6 @@ use std::mem::{offset_of, size_of};
 use std::ptr::NonNull;
 use std::sync::atomic::{AtomicU16, Ordering};
 
-use super::arena::Pool;
-
 /// Bytes of a descriptor; its buffer follows directly.
 pub(crate) const DESCRIPTOR_LEN: usize = 192;
 
@@ -77,7 +75,7 @@ pub struct Descriptor {
     hash_hi: u32,
     vlan_tci_outer: u16,
     buf_len: u16,
-    pool: *const Pool,
+    pool: *const (),
 
     next: *mut Descriptor,
     tx_offload: u64,
@@ -252,7 +250,7 @@ impl Slot {
         unsafe { std::ptr::read_volatile(&raw const (*self.0.as_ptr()).data_off) }
     }
 
-    /// Bytes of data.
+    /// The number of bytes of data.
     #[inline(always)]
     pub(super) fn pkt_len(self) -> u32 {
         // SAFETY: live descriptor, written by its holder alone.
@@ -283,9 +281,9 @@ impl Slot {
         unsafe { (*self.0.as_ptr()).buf_len }
     }
 
-    /// The pool that carved the slot; null for one on the heap.
+    /// The pool that carved the slot, of whatever type; null for one on the heap.
     #[inline(always)]
-    pub(super) fn pool(self) -> *const Pool {
+    pub(super) fn pool(self) -> *const () {
         // SAFETY: live descriptor; the field is written once, by `carve`.
         unsafe { (*self.0.as_ptr()).pool }
     }
@@ -319,7 +317,7 @@ impl Slot {
     /// # Safety
     /// `memory` is aligned to 64 bytes, initialised, unused, writable for `DESCRIPTOR_LEN + capacity` bytes
     /// and stays mapped as the type's invariant requires.
-    pub(super) unsafe fn carve(memory: NonNull<u8>, capacity: u32, pool: *const Pool) -> Slot {
+    pub(super) unsafe fn carve(memory: NonNull<u8>, capacity: u32, pool: *const ()) -> Slot {
         let raw = memory.cast::<Descriptor>();
         // SAFETY: the caller grants the memory; the buffer starts one descriptor further, at most one past
         // the end when the capacity is 0.

@@ -19,7 +19,7 @@ pub struct Window {
     pub buffer: *mut u8,
     /// Offset of the data in the buffer.
     pub offset: u16,
-    /// Bytes of data.
+    /// The number of bytes of data.
     pub len: u16,
 }
 

@@ -35,32 +35,35 @@ pub mod annotations;
 mod arena;
 mod batch;
 mod cache;
+mod cause;
+mod class;
 pub mod copies;
 mod descriptor;
 mod headers;
+mod homes;
 mod mapping;
 mod mbufs;
 mod numa;
 mod packet;
 mod plain;
+mod stats;
 mod view;
 
 #[cfg(test)]
 mod tests;
 
 pub use annotations::{ANNOTATIONS, AnnotationInfo};
-pub use arena::{
-    Arena, ArenaConfig, ArenaInUse, ArenaStats, DEFAULT_HEADROOM, JUMBO_ROOM, PoolStats, Region,
-    STANDARD_ROOM, SlotClass,
-};
+pub use arena::{Arena, ArenaConfig, ArenaInUse, Region};
 pub use batch::{Batch, Drain, Ports};
 pub use cache::register_external_release;
+pub use class::{DEFAULT_HEADROOM, JUMBO_ROOM, STANDARD_ROOM, SlotClass};
 pub use copies::CopyCause;
 pub use descriptor::{ANNOTATION_LEN, Descriptor};
 pub use mapping::{PageKind, prefer_huge_pages};
 pub use mbufs::{Burst, Limits, Mbuf, Window};
 pub use packet::{Packet, PacketType};
 pub use plain::PlainCounts;
+pub use stats::{ArenaStats, PoolStats};
 pub use view::View;
 
 /// Prefetches the cache line where a value begins that will be read soon.

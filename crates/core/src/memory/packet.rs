@@ -4,13 +4,14 @@ use std::fmt;
 use std::mem::ManuallyDrop;
 use std::ptr::NonNull;
 
-use super::arena::{DEFAULT_HEADROOM, JUMBO_ROOM, STANDARD_ROOM, SlotClass};
+use super::arena::Region;
 use super::cache;
+use super::class::{DEFAULT_HEADROOM, JUMBO_ROOM, STANDARD_ROOM, SlotClass};
 use super::copies::{self, CopyCause};
 use super::descriptor::{
     Descriptor, FLAG_EXTERNAL, FLAG_TYPE_MASK, LARGE, NO_DEVICE, NO_HEADER, OL_RSS_HASH, Slot,
 };
-use super::plain;
+use super::homes;
 use crate::net::EtherAddress;
 use crate::time::Timestamp;
 
@@ -185,7 +186,7 @@ impl Packet {
     pub fn share(&self) -> Option<Packet> {
         let owner = self.0.buffer_owner();
         let shell = cache::take(SlotClass::Shell)?;
-        if owner.retain(plain::tag()) {
+        if owner.retain(homes::tag()) {
             shell.mirror(self.0, owner);
             return Some(Packet(shell));
         }
@@ -650,5 +651,14 @@ mod tests {
         assert!(!first.is_shared() && !second.is_shared());
         assert_eq!((first.data(), second.data()), (&b"shared"[..], &b"Shared"[..]));
         assert_eq!(second.paint(), 3);
+    }
+}
+
+impl Region {
+    /// The offset of the packet's data from `base`, in bytes; `None` for a packet of another region. For a
+    /// shared packet the data is in the slot that holds the bytes, not in that of its descriptor.
+    pub fn offset_of(&self, packet: &Packet) -> Option<usize> {
+        let offset = packet.data().as_ptr().addr().checked_sub(self.base.addr().get())?;
+        (offset < self.len).then_some(offset)
     }
 }

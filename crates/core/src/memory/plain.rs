@@ -15,48 +15,11 @@
 //! thread. A thread that ends leaves its home empty. A thread that then releases one of its packets changes
 //! the count under the lock of the home, and so does the next thread that moves in.
 
-use std::cell::Cell;
 use std::marker::PhantomData;
-use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::atomic::Ordering;
 
 use super::cache;
-use super::descriptor::{Slot, TAGS};
-use crate::Lock;
-
-thread_local! {
-    /// The tag of a thread that counts plainly; 0 for none. No destructor, so no check on access.
-    static TAG: Cell<u16> = const { Cell::new(0) };
-}
-
-/// The tag of the running thread.
-#[inline(always)]
-pub(super) fn tag() -> u16 {
-    TAG.get()
-}
-
-/// Where packets with a tag are sent back to.
-struct Home {
-    /// Whether a packet was posted; read without the lock.
-    pending: AtomicBool,
-    inside: Lock<Inside>,
-}
-
-struct Inside {
-    owned: bool,
-    posted: Vec<Slot>,
-}
-
-/// Tags count from 1.
-static HOMES: [Home; TAGS] = [const {
-    Home {
-        pending: AtomicBool::new(false),
-        inside: Lock::new(Inside { owned: false, posted: Vec::new() }),
-    }
-}; TAGS];
-
-fn home(tag: u16) -> Option<&'static Home> {
-    HOMES.get(usize::from(tag).checked_sub(1)?)
-}
+use super::homes::{HOMES, Home, TAG, home};
 
 /// The running thread counts plainly as long as this value lives.
 #[derive(Debug)]
@@ -121,25 +84,6 @@ impl PlainCounts {
         inside.owned = !inside.posted.is_empty();
         !inside.owned
     }
-}
-
-/// Sends a packet with the tag of another thread to the place where its count may be changed.
-#[cold]
-pub(super) fn post(slot: Slot, tag: u16) {
-    let Some(home) = home(tag) else { return };
-    let owner = slot.buffer_owner();
-    let left = {
-        let mut inside = home.inside.lock();
-        if inside.owned {
-            inside.posted.push(slot);
-            home.pending.store(true, Ordering::Relaxed);
-            return;
-        }
-        // Nobody has the tag, nor can get it while the lock is held: this thread may count in its place.
-        owner.let_go(tag)
-    };
-    // Without the lock: a slot of another's pool may lead to packets that are posted, too.
-    cache::clear_away(slot, owner, left);
 }
 
 #[cfg(test)]

@@ -1,8 +1,7 @@
 //! Names that every configuration knows.
 
+use super::kind::{NumberKind, PAYLOAD, PORT_PROTOCOLS, TCP_OR_UDP, TRANSPORT};
 use crate::memory::annotations;
-
-use super::{NumberKind, PAYLOAD, PORT_PROTOCOLS, TCP_OR_UDP, TRANSPORT};
 
 /// The number of a built-in name.
 pub(super) fn number(kind: NumberKind, name: &str) -> Option<u32> {
@@ -13,7 +12,7 @@ pub(super) fn number(kind: NumberKind, name: &str) -> Option<u32> {
 }
 
 /// The built-in name of a number; if there are several, the first in alphabetical order.
-pub(super) fn name(kind: NumberKind, number: u32) -> Option<&'static str> {
+pub fn name_of(kind: NumberKind, number: u32) -> Option<&'static str> {
     table(kind).iter().find(|entry| entry.1 == number).map(|entry| entry.0)
 }
 

@@ -3,7 +3,8 @@
 use std::collections::HashMap;
 use std::sync::LazyLock;
 
-use super::{NumberKind, builtin};
+use super::builtin;
+use super::kind::NumberKind;
 
 /// The number for a name on this machine.
 pub(super) fn number(kind: NumberKind, name: &str) -> Option<u32> {

@@ -1,14 +1,15 @@
-//! Access to a running router: handlers and statistics.
+//! The handlers of a router and of its elements.
 
-use crate::args::HandlerRef;
-use crate::element::handlers::{low_level_name, no_parameters};
-use crate::element::{ANY_HANDLER, Call, Class, Handler, HandlerError, PortKind, Text};
 use std::sync::atomic::Ordering::Relaxed;
 
-use super::{Link, Member, Router};
-use crate::engine::{DelayStats, Order};
+use super::handlers::{
+    ANY_HANDLER, Call, Handler, HandlerError, Text, low_level_name, no_parameters,
+};
+use super::{Member, Router};
+use crate::args::HandlerRef;
+use crate::graph::{Class, PortKind};
+use crate::schedule::DelayStats;
 use crate::services::HotConfig;
-use crate::stats::ElementStats;
 
 /// What a router reports about one of its elements.
 #[derive(Clone, Copy, Debug)]
@@ -56,19 +57,14 @@ const GLOBAL: &[(&str, bool, bool)] = &[
 impl Router {
     /// The elements, in the order of their indices.
     pub fn elements(&self) -> impl Iterator<Item = ElementInfo<'_>> {
-        self.elements.iter().map(|member| ElementInfo {
+        self.members.iter().map(|member| ElementInfo {
             name: &member.name,
-            class: &member.info.class,
+            class: member.class,
             config: &member.config,
             landmark: &member.landmark,
             inputs: &member.inputs,
             outputs: &member.outputs,
         })
-    }
-
-    /// The connections: (element, output) to (element, input).
-    pub fn connections(&self) -> &[Link] {
-        &self.connections
     }
 
     /// Reads a handler by `element.handler`; a name without a dot, or with an empty element, is a global
@@ -105,7 +101,7 @@ impl Router {
 
     /// Rejects a handler that only elements may use.
     fn visible(&self, id: usize, handler: &str) -> Result<(), HandlerError> {
-        let own = self.elements.get(id).and_then(|member| member.handler(handler));
+        let own = self.members.get(id).and_then(|member| member.handler(handler));
         match own {
             Some(own) if own.is_hidden() => Err(HandlerError::NoHandler(handler.to_owned())),
             _ => Ok(()),
@@ -119,14 +115,14 @@ impl Router {
             let found = self.global_handlers().into_iter().find(|(name, _, _)| name == handler);
             return found.map(|(_, read, write)| (read, write));
         };
-        let member = self.elements.get(id)?;
+        let member = self.members.get(id)?;
         if let Some(own) = member.handler(handler) {
             return Some((own.readable(), own.writable()));
         }
         if COMMON.contains(&handler) {
             return Some((true, false));
         }
-        let answers = member.handler(ANY_HANDLER)?.answers(member.element.as_any(), handler);
+        let answers = member.handler(ANY_HANDLER)?.answers(&*member.element, handler);
         (answers.0 || answers.1).then_some(answers)
     }
 
@@ -182,15 +178,15 @@ impl Router {
     /// # Errors
     /// See [`read`](Self::read).
     pub fn read_of(&self, id: usize, handler: &str, text: &[u8]) -> Result<Text, HandlerError> {
-        let member = self.elements.get(id).ok_or_else(|| no_element(&id.to_string()))?;
+        let member = self.members.get(id).ok_or_else(|| no_element(&id.to_string()))?;
         let call = Call::new(self, id, handler, text);
         match member.handler(handler) {
-            Some(own) => call.with_parameter(own.call_read(member.element.as_any(), &call)?),
+            Some(own) => call.with_parameter(own.call_read(&*member.element, &call)?),
             None if COMMON.contains(&handler) => {
                 call.with_parameter(self.read_common(id, member, handler)?)
             }
             None => match member.handler(ANY_HANDLER) {
-                Some(any) => call.with_parameter(any.call_read(member.element.as_any(), &call)?),
+                Some(any) => call.with_parameter(any.call_read(&*member.element, &call)?),
                 None => Err(HandlerError::NoHandler(handler.to_owned())),
             },
         }
@@ -201,39 +197,36 @@ impl Router {
     /// # Errors
     /// See [`write`](Self::write).
     pub fn write_of(&self, id: usize, handler: &str, text: &[u8]) -> Result<(), HandlerError> {
-        let member = self.elements.get(id).ok_or_else(|| no_element(&id.to_string()))?;
+        let member = self.members.get(id).ok_or_else(|| no_element(&id.to_string()))?;
         let call = Call::new(self, id, handler, text);
         let written = match member.handler(handler) {
-            Some(own) => own.call_write(member.element.as_any(), &call),
+            Some(own) => own.call_write(&*member.element, &call),
             None if COMMON.contains(&handler) => Err(HandlerError::ReadOnly(handler.to_owned())),
             None => match member.handler(ANY_HANDLER) {
-                Some(any) => any.call_write(member.element.as_any(), &call),
+                Some(any) => any.call_write(&*member.element, &call),
                 None => Err(HandlerError::NoHandler(handler.to_owned())),
             },
         };
-        if member.info.class.ordered {
+        if member.class.ordered {
             self.heed_order();
         }
         written
     }
 
     /// Checks whether the order of the elements' effects is visible at present.
-    pub(super) fn heed_order(&self) {
+    pub(crate) fn heed_order(&self) {
         let shows = |member: &Member| {
-            let class = &member.info.class;
+            let class = member.class;
             let order_shows = class.shows_packets || (class.ordered && self.clock.is_virtual());
-            order_shows && member.has_ports() && member.element.shows()
+            order_shows && member.shows()
         };
-        self.goes_singly.store(self.elements.iter().any(shows), Relaxed);
+        self.goes_singly.store(self.members.iter().any(shows), Relaxed);
     }
 
-    /// The order in which inputs with packets run.
+    /// Whether each packet goes its whole way before the next one.
     #[inline]
-    pub(crate) fn order(&self) -> Order {
-        match self.goes_singly.load(Relaxed) {
-            true => Order::PacketByPacket,
-            false => Order::Merged,
-        }
+    pub(crate) fn goes_singly(&self) -> bool {
+        self.goes_singly.load(Relaxed)
     }
 
     /// Makes a low-level call (Click's LLRPC) to an element, with a number and these bytes.
@@ -277,7 +270,7 @@ impl Router {
 
     /// The handlers of element `id`, first those that it declares: name, readable, writable.
     pub fn handlers_of(&self, id: usize) -> Vec<(String, bool, bool)> {
-        let Some(member) = self.elements.get(id) else { return Vec::new() };
+        let Some(member) = self.members.get(id) else { return Vec::new() };
         let listed = |own: &&Handler| own.name != ANY_HANDLER && !own.is_hidden();
         let own = member.handlers.iter().filter(listed);
         let mut list: Vec<_> =
@@ -298,27 +291,6 @@ impl Router {
         all.map(|(name, read, write)| (name.to_owned(), read, write)).collect()
     }
 
-    /// Packets made so far, by all elements on all threads.
-    pub(crate) fn packets_created(&self) -> u64 {
-        self.stats.iter().flat_map(|of_thread| &**of_thread).map(|node| node.created.get()).sum()
-    }
-
-    /// The counts of element `id`. No thread is stopped for this, so counts that change together may be read
-    /// at slightly different moments.
-    pub fn stats_of(&self, id: usize) -> ElementStats {
-        let mut sum = ElementStats::default();
-        if let Some(member) = self.elements.get(id) {
-            self.stats.iter().for_each(|thread| sum.add(&thread[id]));
-            sum.held = member.element.held() as u64;
-        }
-        sum
-    }
-
-    /// Cycles that the threads spent outside of elements: polling, sleeping.
-    pub fn idle_cycles(&self) -> u64 {
-        self.stats.iter().map(|thread| thread[self.len()].cycles.get()).sum()
-    }
-
     fn known(&self, element: &str) -> Result<usize, HandlerError> {
         // Elements may be named by their number, counted from 1, as in Click.
         let by_number =
@@ -328,7 +300,7 @@ impl Router {
 
     fn read_common(&self, id: usize, member: &Member, handler: &str) -> Result<Text, HandlerError> {
         let text = match handler {
-            "class" => member.class().to_owned(),
+            "class" => member.class.name.to_owned(),
             "name" => member.name.clone(),
             "config" => member.config.clone(),
             "handlers" => {
@@ -354,16 +326,13 @@ impl Router {
         let text: String = match handler {
             "version" => env!("CARGO_PKG_VERSION").to_owned(),
             "list" => {
-                let names = self.elements.iter().map(|member| member.name.as_str());
+                let names = self.members.iter().map(|member| member.name.as_str());
                 format!("{}\n{}", self.len(), lines(names.collect()))
             }
-            "classes" => {
-                let registry = crate::element::Registry::linked();
-                lines(registry.iter().map(|(name, _)| name).collect())
-            }
-            "config" if !self.written.is_empty() => self.written.clone(),
-            "config" | "flatconfig" => self.flat.clone(),
-            "requirements" => lines(self.requirements.iter().map(String::as_str).collect()),
+            "classes" => lines(self.texts.classes.clone()),
+            "config" if !self.texts.written.is_empty() => self.texts.written.clone(),
+            "config" | "flatconfig" => self.texts.flat.clone(),
+            "requirements" => lines(self.texts.requirements.iter().map(String::as_str).collect()),
             "handlers" => handler_lines(&self.global_handlers(), |_| false),
             "packages" => String::new(),
             "driver" => "userlevel".to_owned(),
@@ -408,7 +377,7 @@ impl Router {
     /// One line for each pull input and push output.
     fn active_ports(&self) -> String {
         let mut text = String::new();
-        for member in &self.elements {
+        for member in &self.members {
             let inputs = (&member.inputs, PortKind::Pull, 'i');
             for (kinds, active, letter) in [inputs, (&member.outputs, PortKind::Push, 'o')] {
                 for (port, _) in kinds.iter().enumerate().filter(|(_, kind)| **kind == active) {
@@ -426,7 +395,7 @@ impl Router {
                 self.plan.threads_of(id).map(|thread| thread.to_string()).collect();
             format!("{}\t{}\n", member.name, threads.join(","))
         };
-        self.elements.iter().enumerate().map(line).collect()
+        self.members.iter().enumerate().map(line).collect()
     }
 
     /// One line for each element and reason: the number of packets that it dropped.
@@ -435,7 +404,7 @@ impl Router {
             let drops = self.stats_of(id).drops;
             drops.into_iter().map(|(why, n)| format!("{}\t{why}\t{n}\n", member.name)).collect()
         };
-        self.elements.iter().enumerate().map::<String, _>(lines).collect()
+        self.members.iter().enumerate().map::<String, _>(lines).collect()
     }
 
     /// One line for each thread: how it slept, and how quickly it woke up after calls and alarms.
@@ -464,7 +433,7 @@ impl Router {
             let plural = if kinds.len() == 1 { "" } else { "s" };
             text.push_str(&format!("{} {what}{plural}\n", kinds.len()));
             for (port, kind) in kinds.iter().enumerate() {
-                let code = member.info.class.processing();
+                let code = member.class.processing();
                 let declared = if is_input { code.input(port) } else { code.output(port) };
                 let tilde = if declared == PortKind::Agnostic { "~" } else { "" };
                 let others = self.connections.iter().filter_map(|&(from, to)| match is_input {
@@ -472,7 +441,7 @@ impl Router {
                     false => (from == (id, port)).then_some(to),
                 });
                 let others: Vec<String> = others
-                    .map(|(other, port)| (&self.elements[other].name, port))
+                    .map(|(other, port)| (&self.members[other].name, port))
                     .map(|(other, port)| match is_input {
                         true => format!("{other} [{port}]"),
                         false => format!("[{port}] {other}"),

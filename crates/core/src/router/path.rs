@@ -1,9 +1,8 @@
 //! The queues that a task's packets come from or go to.
 
 use super::Router;
-use crate::element::PortKind;
-use crate::element::node::Node;
-use crate::engine::Notifier;
+use crate::graph::PortKind;
+use crate::schedule::Notifier;
 
 /// The nearest elements with a notifier on all paths upstream of a pull input, or downstream of a push
 /// output.
@@ -62,7 +61,7 @@ impl Path {
                     if !ends.contains(&end) {
                         ends.push(end);
                     }
-                    if !(upstream && router.elements[end.0].info.class.passes_wakes) {
+                    if !(upstream && router.members[end.0].class.passes_wakes) {
                         continue;
                     }
                 }
@@ -128,8 +127,8 @@ impl Router {
         (element, port): (usize, usize),
         upstream: bool,
     ) -> impl Iterator<Item = (usize, usize)> + '_ {
-        let member = &self.elements[element];
-        let flow = member.info.class.flow_code();
+        let member = &self.members[element];
+        let flow = member.class.flow_code();
         let (ports, kind) = match upstream {
             true => (&member.inputs, PortKind::Pull),
             false => (&member.outputs, PortKind::Push),
@@ -143,14 +142,8 @@ impl Router {
         })
     }
 
-    /// Another instance of an element whose class allows it to be entered while it runs.
-    pub(crate) fn instantiate_reentrant(&self, element: usize) -> Option<Box<dyn Node>> {
-        let member = self.elements.get(element).filter(|member| member.info.class.reentrant)?;
-        Some(member.instantiate())
-    }
-
     fn notifier(&self, (element, port): (usize, usize), upstream: bool) -> Option<&Notifier> {
-        let element = &self.elements.get(element)?.element;
+        let element = &self.members.get(element)?.element;
         if upstream { element.notifier(port) } else { element.room_notifier(port) }
     }
 }

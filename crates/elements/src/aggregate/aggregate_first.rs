@@ -7,11 +7,11 @@
 //! Forwards the first packet of each aggregate. The others leave by output 1, or are dropped if it is not connected.
 //!
 //! It keeps one bit for each aggregate seen: close numbers, such as those of AggregateIPFlows, share 512 bytes per
-//! 4,096 numbers.
+//! 4,096 numbers. Without NOTIFIER, it keeps them until `clear` is written.
 //!
 //! # Arguments
-//! - NOTIFIER: an AggregateIPFlows element. Accepted and ignored: aggregates that have ended stay in memory, and
-//!   AggregateIPFlows never uses a number twice. Keyword.
+//! - NOTIFIER: an AggregateIPFlows element that reports when aggregates end. When all of 4,096 adjacent numbers have
+//!   ended, their memory is freed. Keyword.
 //!
 //! # Ports
 //! One agnostic input, one agnostic output; an optional push output for the others.
@@ -31,20 +31,29 @@
 //! AggregateLast, AggregateIP, AggregateIPFlows
 
 use std::collections::HashMap;
+use std::sync::{Arc, OnceLock};
 
 use foldhash::fast::RandomState;
 use millrace_core::args::ElementRef;
 use millrace_core::{
-    Class, Element, Failed, Handlers, Lock, Moment, PerPacket, Reason, Setup, View, Way, register,
+    Class, Context, Element, Failed, Handlers, Init, Lock, Moment, PerPacket, Reason, Refused,
+    Setup, Task, View, Way, register,
 };
+
+use super::aggregate_ip_flows::{AggregateIpFlows, Ended};
 
 /// The element; its manual is at the top of the file.
 pub struct AggregateFirst {
     seen: Lock<Seen>,
+    notifier: Option<Listener>,
 }
 
-/// The aggregates that have been seen: the upper bits select a block of bits.
-type Seen = HashMap<u32, Box<[u64; 64]>, RandomState>;
+/// What hears of aggregates that have ended.
+struct Listener {
+    flows: ElementRef,
+    ended: OnceLock<Arc<Ended>>,
+    task: Task,
+}
 
 register!(AggregateFirst, "aggregate_first.rs");
 
@@ -53,14 +62,34 @@ impl Element for AggregateFirst {
     type Local = ();
 
     fn configure(setup: &mut Setup<'_>) -> Result<Self, Failed> {
-        let _: Option<ElementRef> = setup.args.optional_keyword("NOTIFIER");
+        let flows: Option<ElementRef> = setup.args.optional_keyword("NOTIFIER");
         setup.args.complete()?;
-        Ok(Self { seen: Lock::default() })
+        let notifier =
+            flows.map(|flows| Listener { flows, ended: OnceLock::new(), task: setup.task() });
+        Ok(Self { seen: Lock::default(), notifier })
+    }
+
+    fn initialize(&self, init: &mut Init<'_>) -> Result<(), Refused> {
+        if let Some(Listener { flows, ended, task }) = &self.notifier {
+            let flows = AggregateIpFlows::notifier(init.router(), flows.0)?;
+            // An element is initialised once.
+            let _ = ended.set(flows.listen(task.clone()));
+        }
+        Ok(())
+    }
+
+    fn run_task(&self, _cx: &mut Context, (): &mut ()) -> bool {
+        let Some(Listener { ended, task, .. }) = &self.notifier else { return false };
+        task.rest();
+        let ended = ended.get().map(|ended| ended.take()).unwrap_or_default();
+        let mut seen = self.seen.lock();
+        ended.iter().for_each(|&aggregate| seen.end(aggregate));
+        !ended.is_empty()
     }
 
     fn handlers(handlers: &mut Handlers<Self>) {
         handlers.write("clear", |first, _| {
-            first.seen.lock().clear();
+            *first.seen.lock() = Seen::default();
             Ok(())
         });
     }
@@ -68,21 +97,64 @@ impl Element for AggregateFirst {
 
 impl PerPacket for AggregateFirst {
     fn treat(&self, (): &mut (), packet: &mut View, _: &mut Moment) -> Way {
-        match self.is_first(packet.aggregate()) {
+        match self.seen.lock().is_first(packet.aggregate()) {
             true => Way::ON,
             false => Way::output_or_drop(1, Reason::Filtered),
         }
     }
 }
 
-impl AggregateFirst {
-    fn is_first(&self, aggregate: u32) -> bool {
-        let mut seen = self.seen.lock();
-        let block = seen.entry(aggregate >> 12).or_insert_with(|| Box::new([0; 64]));
-        let word = &mut block[(aggregate >> 6 & 63) as usize];
+/// The aggregates that have come, by the upper bits of their numbers.
+#[derive(Default)]
+struct Seen(HashMap<u32, Block, RandomState>);
+
+/// Adjacent numbers: a bit for each that has come, and how many of them have ended.
+struct Block {
+    bits: Box<[u64; 64]>,
+    ended: u32,
+}
+
+/// The numbers of a block.
+const BLOCK: u32 = 4096;
+
+impl Default for Block {
+    fn default() -> Self {
+        Self { bits: Box::new([0; 64]), ended: 0 }
+    }
+}
+
+impl Seen {
+    fn is_first(&mut self, aggregate: u32) -> bool {
+        let block = self.0.entry(aggregate / BLOCK).or_default();
+        let word = &mut block.bits[(aggregate >> 6 & 63) as usize];
         let bit = 1 << (aggregate & 63);
         let is_first = *word & bit == 0;
         *word |= bit;
         is_first
+    }
+
+    /// Counts an aggregate that has ended. The last one of a block frees it: AggregateIPFlows gives no number twice.
+    fn end(&mut self, aggregate: u32) {
+        let block = self.0.entry(aggregate / BLOCK).or_default();
+        block.ended += 1;
+        if block.ended == BLOCK {
+            self.0.remove(&(aggregate / BLOCK));
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_block_is_freed_when_all_its_aggregates_have_ended() {
+        let mut seen = Seen::default();
+        let numbers = BLOCK..2 * BLOCK;
+        assert!(numbers.clone().all(|aggregate| seen.is_first(aggregate)));
+        numbers.clone().skip(1).for_each(|aggregate| seen.end(aggregate));
+        assert!(numbers.clone().all(|aggregate| !seen.is_first(aggregate)));
+        seen.end(BLOCK);
+        assert!(seen.0.is_empty());
     }
 }

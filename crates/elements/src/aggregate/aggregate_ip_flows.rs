@@ -60,8 +60,8 @@ use std::io::{self, BufWriter, Write};
 use std::sync::atomic::{AtomicBool, Ordering::Relaxed};
 use std::sync::{Arc, OnceLock};
 
+use millrace_core::Router;
 use millrace_core::args::{ElementRef, FileName, Seconds};
-use millrace_core::router::Router;
 use millrace_core::{
     Args, Batch, Class, Context, Element, Failed, Handlers, Init, Lock, Packet, Reason, Refused,
     Setup, Task, register,

@@ -37,7 +37,7 @@
 use std::collections::{BTreeMap, HashMap};
 
 use foldhash::fast::RandomState;
-use millrace_core::args::{Annotation, ArgText, Kind};
+use millrace_core::args::{Annotation, Kind};
 use millrace_core::element::HandlerError;
 use millrace_core::{
     Arg, Batch, Call, Class, Context, Element, Failed, Handlers, Lock, Packet, Setup, register,
@@ -46,13 +46,21 @@ use millrace_core::{
 /// The element; its manual is at the top of the file.
 pub struct AggregatePacketCounter {
     inputs: usize,
-    /// Offset of the annotation with the number.
-    anno: Option<usize>,
+    number: Number,
     counts: Lock<Counts>,
 }
 
 /// By aggregate and number: the count at each input.
 type Counts = HashMap<u32, BTreeMap<u32, Box<[u32]>>, RandomState>;
+
+/// Where the number of a packet is.
+enum Number {
+    Packet,
+    /// The offset of its first byte.
+    Annotation(usize),
+    /// All packets have number 0.
+    Zero,
+}
 
 register!(AggregatePacketCounter, "aggregate_packet_counter.rs");
 
@@ -63,20 +71,13 @@ impl Element for AggregatePacketCounter {
     fn configure(setup: &mut Setup<'_>) -> Result<Self, Failed> {
         let inputs = setup.inputs();
         let args = &mut setup.args;
-        let anno = match args.text_of("ANNO") {
-            Some(text) if text.as_str() == "NONE" => {
-                let _: Option<String> = args.optional_keyword("ANNO");
-                None
-            }
-            _ => {
-                let number = Annotation::<4>::parse(&ArgText::from("PACKET_NUMBER"), args.scope());
-                let Annotation(anno) =
-                    args.read("ANNO", Kind::Keyword).or(number.ok()).unwrap_or(Annotation::<4>(0));
-                Some(anno)
-            }
-        };
+        let expects = "an annotation by name or offset, or NONE";
+        let number = args.with("ANNO", Kind::Keyword, expects, |text, scope| match text.as_str() {
+            "NONE" => Ok(Number::Zero),
+            _ => Annotation::<4>::parse(text, scope).map(|Annotation(at)| Number::Annotation(at)),
+        });
         args.complete()?;
-        Ok(Self { inputs, anno, counts: Lock::default() })
+        Ok(Self { inputs, number: number.unwrap_or(Number::Packet), counts: Lock::default() })
     }
 
     fn push(&self, cx: &mut Context, (): &mut (), port: usize, batch: &mut Batch) {
@@ -122,7 +123,11 @@ impl AggregatePacketCounter {
     }
 
     fn number(&self, packet: &Packet) -> u32 {
-        self.anno.map_or(0, |anno| packet.anno_u32(anno))
+        match self.number {
+            Number::Packet => packet.packet_number(),
+            Number::Annotation(at) => packet.anno_u32(at),
+            Number::Zero => 0,
+        }
     }
 
     /// The numbers of the aggregate named by the call whose counts by input satisfy `holds`.
@@ -135,5 +140,24 @@ impl AggregatePacketCounter {
         let numbers = counts.get(&aggregate).into_iter().flatten();
         let numbers = numbers.filter(|(_, ports)| holds(ports));
         Ok(numbers.map(|(number, _)| format!("{number}\n")).collect())
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use millrace_core::Packet;
+    use millrace_core::testing::Rig;
+
+    #[test]
+    fn packets_without_numbers_have_number_0() {
+        for (anno, numbers) in [("", "7\n"), ("ANNO AGGREGATE", "3\n"), ("ANNO NONE", "0\n")] {
+            let mut rig = Rig::new(&format!("AggregatePacketCounter({anno})"), 1, 1).unwrap();
+            let mut packet = Packet::from_bytes(b"x").unwrap();
+            packet.set_aggregate(3);
+            packet.set_packet_number(7);
+            rig.push_packets(0, vec![packet]);
+            assert_eq!(rig.read_with("received", "3").unwrap(), numbers, "{anno}");
+        }
+        assert!(Rig::new("AggregatePacketCounter(ANNO none)", 1, 1).is_err());
     }
 }

@@ -32,7 +32,7 @@
 //! # See also
 //! PortInfo
 
-use millrace_core::names::address_info;
+use millrace_core::args::address_info;
 use millrace_core::{Class, Element, Failed, Setup, register};
 
 /// The element; its manual is at the top of the file.

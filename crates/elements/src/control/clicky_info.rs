@@ -7,7 +7,7 @@
 //! Clicky, a program that draws routers, stores styles and positions here. The router ignores it.
 //!
 //! # Arguments
-//! Any; ignored.
+//! Any; accepted without effect: only Clicky reads them.
 //!
 //! # Ports
 //! None.
@@ -40,7 +40,7 @@ impl Element for ClickyInfo {
     type Local = ();
 
     fn configure(setup: &mut Setup<'_>) -> Result<Self, Failed> {
-        setup.args.rest();
+        setup.args.ignored_rest("only Clicky reads them");
         setup.args.complete()?;
         Ok(Self)
     }

@@ -7,7 +7,7 @@
 //! click-devirtualize reads here which classes to leave unchanged. The router ignores it.
 //!
 //! # Arguments
-//! Any; ignored.
+//! Any; accepted without effect: only click-devirtualize reads them.
 //!
 //! # Ports
 //! None.
@@ -40,7 +40,7 @@ impl Element for DevirtualizeInfo {
     type Local = ();
 
     fn configure(setup: &mut Setup<'_>) -> Result<Self, Failed> {
-        setup.args.rest();
+        setup.args.ignored_rest("only click-devirtualize reads them");
         setup.args.complete()?;
         Ok(Self)
     }

@@ -12,6 +12,7 @@
 //!
 //! # Arguments
 //! - INSTRUCTION: as in Script. Any number of them.
+//! - TYPE: as in Script. Keyword, default DRIVER.
 //!
 //! # Ports
 //! None.
@@ -80,19 +81,19 @@ mod tests {
         rig.router().request_stop();
         rig.pass(Timestamp::from_secs(1));
         assert_eq!(rig.read_with("get", "x").unwrap(), "1");
-        assert!(!rig.router().is_halted());
+        assert!(rig.router().is_running());
         rig.router().request_stop();
         rig.pass(Timestamp::from_secs(1));
         assert_eq!(rig.read_with("get", "x").unwrap(), "2");
-        assert!(rig.router().is_halted());
+        assert!(!rig.router().is_running());
     }
 
     #[test]
     fn the_program_stops_when_the_script_ends() {
         let mut rig = Rig::new("DriverManager(wait 2s)", 0, 0).unwrap();
         rig.pass(Timestamp::from_secs(1));
-        assert!(!rig.router().is_halted());
+        assert!(rig.router().is_running());
         rig.pass(Timestamp::from_secs(2));
-        assert!(rig.router().is_halted());
+        assert!(!rig.router().is_running());
     }
 }

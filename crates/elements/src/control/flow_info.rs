@@ -7,7 +7,7 @@
 //! Tools read here how packets travel through elements that do not declare it themselves. The router ignores it.
 //!
 //! # Arguments
-//! Any; ignored.
+//! Any; accepted without effect: only tools read them.
 //!
 //! # Ports
 //! None.
@@ -40,7 +40,7 @@ impl Element for FlowInfo {
     type Local = ();
 
     fn configure(setup: &mut Setup<'_>) -> Result<Self, Failed> {
-        setup.args.rest();
+        setup.args.ignored_rest("only tools read them");
         setup.args.complete()?;
         Ok(Self)
     }

@@ -31,7 +31,7 @@
 //! # See also
 //! AddressInfo, IPClassifier
 
-use millrace_core::names::port_info;
+use millrace_core::args::port_info;
 use millrace_core::{Class, Element, Failed, Setup, register};
 
 /// The element; its manual is at the top of the file.

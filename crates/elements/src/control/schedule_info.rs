@@ -54,7 +54,7 @@ impl Element for ScheduleInfo {
             }
         }
         setup.args.complete()?;
-        setup.advise("tasks take turns here: what ScheduleInfo says has no effect");
+        setup.args.advise((), "the shares are accepted without effect: tasks take turns");
         Ok(Self)
     }
 }

@@ -52,9 +52,11 @@
 //!   counts) shared packets and packets that it did not receive. Default true.
 //! - ACTIVE: whether it receives. Default true.
 //! - ALLOW_NONEXISTENT: whether a missing port only causes a warning. Default false.
-//! - MODE: rss or none; FastClick's other modes are rejected. VERBOSE, CLEAR, MINQUEUES: accepted for
-//!   compatibility with FastClick; the port's setup is always reported, and annotations are always
-//!   clear. LRO, IPCO, TCO, UCO, FLOW_ISOLATE: must be false. MINQUEUES: must not exceed 1.
+//! - MODE: rss or none; FastClick's other modes are rejected.
+//! - LRO, IPCO, TCO, UCO, FLOW_ISOLATE: must be false.
+//! - MINQUEUES: must not exceed 1.
+//! - VERBOSE: accepted without effect: the port's setup is always reported.
+//! - CLEAR: accepted without effect: annotations are always clear.
 //!
 //! # Ports
 //! One push output.
@@ -117,6 +119,9 @@ impl Element for FromDpdkDevice {
         let promiscuous = args.positional("PROMISC", true);
         let burst = args.in_range("BURST", Kind::Keyword, 1..=Batch::CAPACITY as u32);
         let burst = burst.unwrap_or(BURST) as usize;
+        if burst == 1 {
+            args.advise("BURST", "packets go on one at a time");
+        }
         let active = args.keyword("ACTIVE", true);
         let allow_nonexistent = args.keyword("ALLOW_NONEXISTENT", false);
         let timestamp = args.keyword("TIMESTAMP", false);
@@ -198,7 +203,7 @@ fn options(args: &mut Args<'_>) -> DpdkOptions {
     }
 }
 
-/// Reads FastClick's arguments that allow only one value here, or are ignored.
+/// Reads FastClick's arguments that allow only one value here, or have no effect.
 fn refuse_others(args: &mut Args<'_>) {
     let mode: Option<Word> = args.optional_keyword("MODE");
     if let Some(mode) = mode.filter(|mode| !["rss", "none", ""].contains(&mode.as_str())) {
@@ -213,8 +218,8 @@ fn refuse_others(args: &mut Args<'_>) {
     ] {
         dpdk::refuse(args, keyword, why);
     }
-    let _: u32 = args.keyword("VERBOSE", 1);
-    let _: bool = args.keyword("CLEAR", false);
+    args.ignored::<u32>("VERBOSE", Kind::Keyword, "the port's setup is always reported");
+    args.ignored::<bool>("CLEAR", Kind::Keyword, "annotations are always clear");
 }
 
 #[cfg(test)]

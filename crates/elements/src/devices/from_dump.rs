@@ -551,7 +551,7 @@ mod tests {
         assert_eq!(numbers(&rig.pass(Timestamp::from_millis(1000))[0]), [3, 4]);
         assert_eq!(numbers(&rig.pass(Timestamp::from_millis(2000))[0]), [5]);
         now(&mut rig);
-        assert!(rig.router().is_halted());
+        assert!(!rig.router().is_running());
         assert_eq!(rig.read("active").unwrap(), "false");
     }
 
@@ -619,11 +619,11 @@ mod tests {
         let mut rig = play(3, "STOP true", 1);
         assert_eq!(now(&mut rig), [0, 1, 2]);
         now(&mut rig);
-        assert!(rig.router().is_halted());
+        assert!(!rig.router().is_running());
         let mut rig = play(3, "END_CALL x.reset_counts, BURST 2", 1);
         assert_eq!(now(&mut rig), [0, 1, 2]);
         assert_eq!(rig.read("count").unwrap(), "0");
-        assert!(!rig.router().is_halted());
+        assert!(rig.router().is_running());
     }
 
     #[test]

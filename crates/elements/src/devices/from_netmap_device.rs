@@ -24,7 +24,8 @@
 //! - MAXTHREADS, THREADOFFSET, NUMA: as in FromDevice.
 //! - ACTIVE: whether it receives. Default true.
 //! - ALLOW_NONEXISTENT: whether to run even if the interface does not exist. Default false.
-//! - VERBOSE, KEEPHAND: accepted and ignored.
+//! - VERBOSE: accepted without effect: the method is always reported.
+//! - KEEPHAND: accepted without effect: netmap itself is not used.
 //! - VLAN_FILTER, VLAN_STRIP, VLAN_EXTEND, LRO, JUMBO: must be false.
 //!
 //! # Ports
@@ -78,8 +79,8 @@ impl Element for FromNetmapDevice {
         let burst = args.in_range("BURST", Kind::Keyword, 1..=Batch::CAPACITY as u32);
         let active = args.keyword("ACTIVE", true);
         let allow_nonexistent = args.keyword("ALLOW_NONEXISTENT", false);
-        let _: u32 = args.keyword("VERBOSE", 1);
-        let _: bool = args.keyword("KEEPHAND", false);
+        args.ignored::<u32>("VERBOSE", Kind::Keyword, "the method is always reported");
+        args.ignored::<bool>("KEEPHAND", Kind::Keyword, "netmap itself is not used");
         let first = queue.and_then(|queue| usize::try_from(queue).ok()).or(port.queue);
         let receiving = Receiving {
             first_queue: first.unwrap_or(0),

@@ -33,8 +33,7 @@
 //! - N_QUEUES: number of queues, 1 to 256. Default: as many as threads.
 //! - MAXTHREADS: maximum number of threads that receive from it. Default: all.
 //! - THREADOFFSET: the first of them. Default: chosen by the plan.
-//! - IGNORE_QUEUE_OVERFLOWS: accepted for compatibility with Click and ignored. Errors of one kind are
-//!   always reported only once.
+//! - IGNORE_QUEUE_OVERFLOWS: accepted without effect: errors of one kind are always reported only once.
 //! - TAP: if false, the element is a KernelTun. Default true.
 //!
 //! # Ports

@@ -19,10 +19,9 @@
 //! - MTU: the longest packet in either direction. Default 1500.
 //! - HEADROOM: free bytes before each packet, at most 8190. Default 128.
 //! - BURST: maximum number of packets at a time, 1 to 256. Default 64.
-//! - DEVNAME, N_QUEUES, MAXTHREADS, THREADOFFSET, IGNORE_QUEUE_OVERFLOWS: as in KernelTap, except that
-//!   the kernel chooses the name `tun0`, `tun1`, ... by default.
-//! - ETHER: accepted for compatibility with Click and ignored, with a warning: there is no Ethernet
-//!   address.
+//! - DEVNAME (or DEV_NAME), N_QUEUES, MAXTHREADS, THREADOFFSET, IGNORE_QUEUE_OVERFLOWS: as in KernelTap,
+//!   except that the kernel chooses the name `tun0`, `tun1`, ... by default.
+//! - ETHER: accepted without effect: a TUN interface has no Ethernet address.
 //! - TAP: if true, the element is a KernelTap. Default false.
 //!
 //! # Ports

@@ -15,9 +15,8 @@
 //! # Arguments
 //! - STOP: number of rounds; unlimited if negative. Default -1.
 //! - STOP_TIME: also stop after this many seconds. Default 0, for never.
-//! - QUEUE: accepted and ignored. FastClick's Replay has a queue of this length behind it; this one has
-//!   none.
-//! - QUICK_CLONE: accepted for compatibility with FastClick and ignored; see ReplayUnqueue.
+//! - QUEUE: accepted without effect: there is no queue behind it.
+//! - QUICK_CLONE: accepted without effect: packets are never copied to be sent.
 //! - BURST: maximum number of packets returned by one pull, 1 to 256. Default 64.
 //! - VERBOSE: whether to report when packets are loaded and when a round ends. Default false.
 //! - FREEONTERMINATE: whether to keep the packets to the end. If false, the last round emits the
@@ -50,6 +49,7 @@
 //! # See also
 //! ReplayUnqueue, FromDump
 
+use millrace_core::args::Kind;
 use millrace_core::{
     Batch, Class, Context, Element, Failed, Handlers, Init, Lock, Notifier, Reason, Refused, Setup,
     Task, register,
@@ -78,7 +78,7 @@ impl Element for Replay {
     fn configure(setup: &mut Setup<'_>) -> Result<Self, Failed> {
         let outputs = setup.outputs();
         let recording = Recording::configure(setup, outputs);
-        let _queue: u32 = setup.args.keyword("QUEUE", 1024);
+        setup.args.ignored::<u32>("QUEUE", Kind::Keyword, "there is no queue behind it");
         setup.args.complete()?;
         Ok(Self {
             recording,
@@ -202,7 +202,7 @@ mod tests {
         let out = rig.push_packets(0, packets(&[1, 2, 3]));
         assert_eq!(numbers(&out[0]), [1, 2, 3, 1, 2, 3, 1, 2, 3]);
         rig.pass(Timestamp::ZERO);
-        assert!(rig.router().is_halted());
+        assert!(!rig.router().is_running());
         assert_eq!(rig.read("count").unwrap(), "9");
         assert!(rig.stats().balanced());
     }
@@ -217,7 +217,7 @@ mod tests {
         assert_eq!(numbers(&out[0]), [1, 3, 5, 1, 3, 5]);
         assert_eq!(numbers(&out[1]), [2, 4, 2, 4], "after 5 the first input is dry");
         rig.pass(Timestamp::ZERO);
-        assert!(rig.router().is_halted());
+        assert!(!rig.router().is_running());
         assert!(rig.stats().balanced());
     }
 }

@@ -29,9 +29,8 @@
 //!   At 0 it stops the program. `@1` and `@2` are the functions of the Metron paper (NSDI 2018), with
 //!   TIMING as the highest speed, in multiples of the recorded one, and STOP_TIME as the duration; `@0`
 //!   is none. Requires TIMING to be more than 0.
-//! - QUICK_CLONE: accepted for compatibility with FastClick and ignored. In FastClick it lets elements
-//!   write to packets without copying them, which changes the packets of later rounds; here nothing
-//!   does.
+//! - QUICK_CLONE: accepted without effect: packets are never copied to be sent. In FastClick it lets
+//!   elements write to packets without copying them, which changes the packets of later rounds.
 //! - BURST: maximum number of packets emitted at a time, 1 to 256. Default 64.
 //! - VERBOSE: whether to report when packets are loaded and when a round ends; FastClick's levels above
 //!   0 count as true. Default false.
@@ -303,12 +302,12 @@ mod tests {
         ] {
             let (rig, numbers) = replay(arguments, THREE);
             assert_eq!(numbers, sent, "{arguments}");
-            assert!(rig.router().is_halted(), "{arguments}");
+            assert!(!rig.router().is_running(), "{arguments}");
             assert_eq!(rig.read("count").unwrap(), sent.len().to_string());
             let stats = rig.stats();
             assert!(stats.balanced(), "{arguments}: {stats:?}");
         }
-        assert!(replay("", &[]).0.router().is_halted());
+        assert!(!replay("", &[]).0.router().is_running());
     }
 
     #[test]
@@ -346,7 +345,7 @@ mod tests {
         let mut sent = rig.push_packets(0, packets(&[(1, 0), (2, 300)])).remove(0).len();
         sent += rig.pass(Timestamp::from_secs(9))[0].len();
         rig.pass(Timestamp::ZERO);
-        assert!(rig.router().is_halted());
+        assert!(!rig.router().is_running());
         // At 0, 300, 300, 600, 600, 900 and 900 ms.
         assert_eq!(sent, 7);
         let function = "ReplayUnqueue(TIMING 1, TIMING_FNT \"100 - 100 * floor(x)\")";
@@ -354,7 +353,7 @@ mod tests {
         rig.push_packets(0, packets(&[(1, 0), (2, 300)]));
         rig.pass(Timestamp::from_secs(2));
         rig.pass(Timestamp::ZERO);
-        assert!(rig.router().is_halted());
+        assert!(!rig.router().is_running());
     }
 
     #[test]

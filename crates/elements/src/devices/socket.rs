@@ -24,7 +24,7 @@
 //! that respect full Queues stop for it as well.
 //!
 //! # Arguments
-//! - TCP, UDP, UNIX or UNIX_DGRAM: the type. Positional, mandatory.
+//! - TYPE: TCP, UDP, UNIX or UNIX_DGRAM. Positional, mandatory.
 //! - IP, PORT: a server's own address, or the address that a client connects or sends to. Positional,
 //!   mandatory for TCP and UDP.
 //! - LOCALIP, LOCALPORT: a client's own address. Positional.
@@ -42,7 +42,7 @@
 //! - ALLOW, DENY: elements with routes. A TCP or UDP server accepts traffic from an address if ALLOW
 //!   has a route for it; otherwise it rejects the traffic if DENY has one; otherwise it accepts it.
 //! - VERBOSE: whether to report when connections open and close, and what is rejected. Default false.
-//! - PROPER: accepted for compatibility with Click and ignored: PlanetLab is not supported.
+//! - PROPER: accepted without effect: PlanetLab is not supported.
 //!
 //! # Ports
 //! One optional agnostic input and one optional push output.

@@ -29,13 +29,12 @@
 //! - BURST: with a pull input, maximum number of packets pulled at a time, 1 to 256. Default 128, the
 //!   number that FromDPDKDevice receives at a time; with a smaller value, queues between the two
 //!   overflow. Pushed packets are transmitted in the batches in which they arrive.
-//! - TIMEOUT: in FastClick, how long packets may wait for a full BURST, in milliseconds. Ignored: they
-//!   do not wait.
+//! - TIMEOUT: accepted without effect: packets do not wait for a full burst.
 //! - MTU, MAC, PAUSE, FAST_FREE: as in FromDPDKDevice.
 //! - ALLOC: must be true: packets of all kinds are transmitted.
 //! - ALLOW_NONEXISTENT: whether a missing port only causes a warning, and packets are dropped. Default
 //!   false.
-//! - VERBOSE: accepted for compatibility with FastClick; the port's setup is always reported.
+//! - VERBOSE: accepted without effect: the port's setup is always reported.
 //!
 //! # Ports
 //! One agnostic input. Two optional push outputs: transmitted packets leave by output 0, packets that
@@ -101,8 +100,8 @@ impl Element for ToDpdkDevice {
             args.error("IQUEUE", "IQUEUE must be a power of 2");
         }
         let ring = dpdk::ring(args);
-        let _: i32 = args.keyword("TIMEOUT", 0);
-        let _: u32 = args.keyword("VERBOSE", 1);
+        args.ignored::<i32>("TIMEOUT", Kind::Keyword, "packets do not wait for a full burst");
+        args.ignored::<u32>("VERBOSE", Kind::Keyword, "the port's setup is always reported");
         if !args.keyword("ALLOC", true) {
             args.error("ALLOC", "ALLOC: packets of all kinds are transmitted; it cannot be false");
         }

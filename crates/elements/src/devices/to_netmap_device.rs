@@ -23,7 +23,7 @@
 //! - ACTIVE: must be true.
 //! - ALLOW_NONEXISTENT: whether to run, and drop all packets, if the interface does not exist. Default
 //!   false.
-//! - VERBOSE: accepted and ignored.
+//! - VERBOSE: accepted without effect: the method is always reported.
 //!
 //! # Ports
 //! One agnostic input. Two optional push outputs: transmitted packets leave by output 0, packets that
@@ -91,7 +91,7 @@ impl Element for ToNetmapDevice {
             args.error("ACTIVE", "ACTIVE: an element that is to transmit nothing is Discard");
         }
         let allow_nonexistent = args.keyword("ALLOW_NONEXISTENT", false);
-        let _: u32 = args.keyword("VERBOSE", 1);
+        args.ignored::<u32>("VERBOSE", Kind::Keyword, "the method is always reported");
         args.complete()?;
         let named = queue.and_then(|queue| usize::try_from(queue).ok()).or(port.queue);
         let positive = |n: i32| usize::try_from(n).ok().filter(|n| *n > 0);

@@ -17,8 +17,8 @@
 //! - TIMEOUT: seconds of silence after which a flow is forgotten, 0 for never. Default 60.
 //! - RECYCLE_INTERVAL: seconds between checks for such flows. Default 1.
 //! - VERBOSE: 0 prints nothing, 1 a line when there is no room for a flow, 2 also a line for each new flow. Default 1.
-//! - RESERVE: accepted and ignored: downstream elements keep their own state.
-//! - LF, CACHE: accepted and ignored: there is only one kind of table.
+//! - RESERVE: accepted without effect: downstream elements keep their own state.
+//! - LF, CACHE: accepted without effect: there is only one kind of table.
 //!
 //! # Ports
 //! One push input, one or two push outputs.
@@ -85,10 +85,10 @@ impl Element for FlowIpManager {
     fn configure(setup: &mut Setup<'_>) -> Result<Self, Failed> {
         let args = &mut setup.args;
         let capacity = args.in_range("CAPACITY", Kind::Positional, 1..=1u32 << 30);
-        let _: u32 = args.keyword("RESERVE", 0);
+        args.ignored::<u32>("RESERVE", Kind::Keyword, "downstream elements keep their own state");
         let timeout: i32 = args.keyword("TIMEOUT", 60);
-        let _: bool = args.keyword("LF", false);
-        let _: bool = args.keyword("CACHE", true);
+        args.ignored::<bool>("LF", Kind::Keyword, "there is only one kind of table");
+        args.ignored::<bool>("CACHE", Kind::Keyword, "there is only one kind of table");
         let verbose: i32 = args.keyword("VERBOSE", 1);
         let interval: f64 = args.keyword("RECYCLE_INTERVAL", 1.0);
         args.complete()?;

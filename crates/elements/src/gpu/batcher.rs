@@ -36,7 +36,7 @@
 //!   -1 means the end of the packet. Defaults 0 and, when SLICE_BEGIN is not given either, nothing.
 //! - ANN_FLAGS: whether to copy all 48 bytes of annotations: 1 to the device, 2 or 3 both ways (bytes that no element
 //!   writes come back unchanged), 0 only as the elements need. Default 0.
-//! - FORCE_PKTLENS: accepted and ignored: the length of each slice is always copied.
+//! - FORCE_PKTLENS: accepted without effect: the length of each slice is always copied.
 //!
 //! # Ports
 //! One push input, one push output.
@@ -197,8 +197,11 @@ fn collecting(setup: &mut Setup<'_>) -> Result<Collecting, Failed> {
     let begin = args.in_range("SLICE_BEGIN", Kind::Keyword, 0..=i32::from(i16::MAX));
     let end = args.in_range("SLICE_END", Kind::Keyword, -1..=i32::from(i16::MAX));
     let flags = args.in_range("ANN_FLAGS", Kind::Keyword, 0..=3u32).unwrap_or(0);
-    // The lengths of slices are always copied.
-    let _: bool = args.keyword("FORCE_PKTLENS", false);
+    args.ignored::<bool>(
+        "FORCE_PKTLENS",
+        Kind::Keyword,
+        "the length of each slice is always copied",
+    );
     if let (begin, Some(end)) = (begin.unwrap_or(0), end)
         && end > 0
         && end <= begin

@@ -32,11 +32,9 @@
 //! SetIPECN, RED
 
 use millrace_core::{
-    Batch, Class, Context, Count, Element, Failed, Handlers, PerThread, Reason, Setup, checksum,
-    register,
+    Class, Context, Count, Element, Failed, Handlers, Moment, Packet, PerPacket, PerThread, Reason,
+    Setup, View, Way, register,
 };
-
-use super::{network_header, network_header_mut};
 
 /// The element; its manual is at the top of the file.
 pub struct MarkIpCe {
@@ -56,32 +54,35 @@ impl Element for MarkIpCe {
         Ok(Self { force, drops: PerThread::default() })
     }
 
-    fn process(&self, cx: &mut Context, (): &mut (), batch: &mut Batch) {
-        batch.map_filter(|mut packet| {
-            let Some(ip) = network_header(&packet) else {
-                return cx.drop(packet, Reason::NoHeader);
-            };
-            match ip.tos & CONGESTION_EXPERIENCED {
-                NOT_CAPABLE if !self.force => {
-                    self.drops.mine(cx).add(1);
-                    return cx.drop(packet, Reason::Limited);
-                }
-                CONGESTION_EXPERIENCED => return Some(packet),
-                _ => {}
-            }
-            if let Some(ip) = network_header_mut(&mut packet) {
-                let word = |tos| u16::from_be_bytes([ip.version_ihl, tos]);
-                let marked = ip.tos | CONGESTION_EXPERIENCED;
-                let sum = checksum::update(ip.checksum.get(), word(ip.tos), word(marked));
-                ip.tos = marked;
-                ip.checksum.set(sum);
-            }
-            Some(packet)
-        });
-    }
-
     fn handlers(handlers: &mut Handlers<Self>) {
         handlers.read("drops", |element, _| element.drops.total());
+    }
+}
+
+impl PerPacket for MarkIpCe {
+    fn treat(&self, (): &mut (), packet: &mut View, _: &mut Moment) -> Way {
+        let Some(tos) = packet.ipv4().map(|ip| ip.tos) else {
+            return Way::drop(Reason::NoHeader);
+        };
+        match tos & CONGESTION_EXPERIENCED {
+            NOT_CAPABLE if !self.force => return Way::aside(0),
+            CONGESTION_EXPERIENCED => return Way::ON,
+            _ => {}
+        }
+        if let Some(ip) = packet.ipv4_mut() {
+            ip.set_tos(tos | CONGESTION_EXPERIENCED);
+        }
+        Way::ON
+    }
+
+    fn aside(&self, cx: &mut Context, (): &mut (), packet: Packet, way: Way) -> Option<Packet> {
+        match way.note() {
+            Some(_) => {
+                self.drops.mine(cx).add(1);
+                cx.drop(packet, Reason::Limited)
+            }
+            None => cx.send_or_drop(packet, way),
+        }
     }
 }
 

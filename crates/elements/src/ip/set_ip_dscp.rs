@@ -30,7 +30,9 @@
 //! # See also
 //! SetIPECN, MarkIPCE, IPEncap
 
-use millrace_core::{Batch, Class, Context, Element, Failed, Handlers, Setup, register};
+use millrace_core::{
+    Class, Element, Failed, Handlers, Moment, PerPacket, Setup, View, Way, register,
+};
 
 use super::header::tos_bits::{Field, TosBits};
 
@@ -60,11 +62,14 @@ impl Element for SetIpDscp {
         TosBits::configure(setup, &FIELD).map(Self)
     }
 
-    fn process(&self, cx: &mut Context, (): &mut (), batch: &mut Batch) {
-        self.0.process(cx, batch);
-    }
-
     fn handlers(handlers: &mut Handlers<Self>) {
         TosBits::handler(handlers, &FIELD, |element| &element.0);
+    }
+}
+
+impl PerPacket for SetIpDscp {
+    #[inline(always)]
+    fn treat(&self, (): &mut (), packet: &mut View, _: &mut Moment) -> Way {
+        self.0.treat(packet)
     }
 }

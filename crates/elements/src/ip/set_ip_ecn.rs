@@ -32,7 +32,9 @@
 //! MarkIPCE, SetIPDSCP
 
 use millrace_core::args::Raw;
-use millrace_core::{Batch, Class, Context, Element, Failed, Handlers, Setup, register};
+use millrace_core::{
+    Class, Element, Failed, Handlers, Moment, PerPacket, Setup, View, Way, register,
+};
 
 use super::header::tos_bits::{Field, TosBits};
 
@@ -68,11 +70,14 @@ impl Element for SetIpEcn {
         TosBits::configure(setup, &FIELD).map(Self)
     }
 
-    fn process(&self, cx: &mut Context, (): &mut (), batch: &mut Batch) {
-        self.0.process(cx, batch);
-    }
-
     fn handlers(handlers: &mut Handlers<Self>) {
         TosBits::handler(handlers, &FIELD, |element| &element.0);
+    }
+}
+
+impl PerPacket for SetIpEcn {
+    #[inline(always)]
+    fn treat(&self, (): &mut (), packet: &mut View, _: &mut Moment) -> Way {
+        self.0.treat(packet)
     }
 }

@@ -34,7 +34,7 @@
 use std::net::Ipv4Addr;
 
 use millrace_core::net::Ipv4Prefix;
-use millrace_core::{Batch, Class, Context, Element, Failed, Setup, register};
+use millrace_core::{Class, Element, Failed, Moment, PerPacket, Setup, View, Way, register};
 
 /// The element; its manual is at the top of the file.
 pub struct SetRandIpAddress {
@@ -60,14 +60,14 @@ impl Element for SetRandIpAddress {
         let choice = (0..limit).map(|_| pick(&network, &mut random)).collect();
         Ok(Self { network, choice })
     }
+}
 
-    fn process(&self, cx: &mut Context, (): &mut (), batch: &mut Batch) {
-        let random = cx.random();
-        batch.for_each(|packet| {
-            let at = random.usize(..self.choice.len().max(1));
-            let chosen = self.choice.get(at).copied();
-            packet.set_dst_ip(chosen.unwrap_or_else(|| pick(&self.network, random)));
-        });
+impl PerPacket for SetRandIpAddress {
+    fn treat(&self, (): &mut (), packet: &mut View, at: &mut Moment) -> Way {
+        let random = at.random();
+        let chosen = self.choice.get(random.usize(..self.choice.len().max(1))).copied();
+        packet.set_dst_ip(chosen.unwrap_or_else(|| pick(&self.network, random)));
+        Way::ON
     }
 }
 

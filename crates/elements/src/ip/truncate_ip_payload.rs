@@ -35,9 +35,7 @@
 //! Truncate, ToIPSummaryDump
 
 use millrace_core::headers::{Header, IcmpHeader, Ipv4Header, TcpHeader, UdpHeader, protocol};
-use millrace_core::{Batch, Class, Context, Element, Failed, Packet, Setup, register};
-
-use super::network_header;
+use millrace_core::{Class, Element, Failed, Moment, PerPacket, Setup, View, Way, register};
 
 /// The element; its manual is at the top of the file.
 pub struct TruncateIpPayload {
@@ -59,23 +57,24 @@ impl Element for TruncateIpPayload {
         setup.args.complete()?;
         Ok(Self { len, transport, extra_length })
     }
+}
 
-    fn process(&self, _cx: &mut Context, (): &mut (), batch: &mut Batch) {
-        batch.for_each(|packet| {
-            let keep = usize::from(self.len) + headers_len(packet, self.transport);
-            let excess = packet.len().saturating_sub(keep);
-            if self.extra_length && excess > 0 {
-                let extra = packet.extra_length().wrapping_add(excess as u32);
-                packet.set_extra_length(extra);
-            }
-            packet.truncate(keep);
-        });
+impl PerPacket for TruncateIpPayload {
+    fn treat(&self, (): &mut (), packet: &mut View, _: &mut Moment) -> Way {
+        let keep = usize::from(self.len) + headers_len(packet, self.transport);
+        let excess = packet.len().saturating_sub(keep);
+        if self.extra_length && excess > 0 {
+            let extra = packet.extra_length().wrapping_add(excess as u32);
+            packet.set_extra_length(extra);
+        }
+        packet.truncate(keep);
+        Way::ON
     }
 }
 
 /// The length of the headers and of the bytes before them.
-fn headers_len(packet: &Packet, transport: bool) -> usize {
-    let (Some(ip), Some(start)) = (network_header(packet), packet.network_offset()) else {
+fn headers_len(packet: &View, transport: bool) -> usize {
+    let (Some(ip), Some(start)) = (packet.ipv4(), packet.network_offset()) else {
         return 0;
     };
     let ip_len = ip.header_len();

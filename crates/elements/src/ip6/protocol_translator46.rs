@@ -41,7 +41,9 @@
 use millrace_core::headers::{
     Header, IcmpHeader, Ipv4Header, Ipv6Header, icmp_type, icmpv6_type, protocol,
 };
-use millrace_core::{Batch, Class, Context, Element, Failed, Packet, Reason, Setup, register};
+use millrace_core::{
+    Class, Element, Failed, Moment, PerPacket, Reason, Setup, View, Way, register,
+};
 use zerocopy::IntoBytes;
 
 use super::header::outer::{fill_icmp6_checksum, header, transport_sum};
@@ -60,16 +62,15 @@ impl Element for ProtocolTranslator46 {
         no_arguments(setup)?;
         Ok(Self)
     }
+}
 
-    fn process(&self, cx: &mut Context, (): &mut (), batch: &mut Batch) {
-        batch.map_filter(|mut packet| match translate(&mut packet) {
-            Ok(()) => Some(packet),
-            Err(reason) => cx.drop(packet, reason),
-        });
+impl PerPacket for ProtocolTranslator46 {
+    fn treat(&self, (): &mut (), packet: &mut View, _: &mut Moment) -> Way {
+        Way::on_or_drop(translate(packet))
     }
 }
 
-fn translate(packet: &mut Packet) -> Result<(), Reason> {
+fn translate(packet: &mut View) -> Result<(), Reason> {
     let (ip, _, payload) = Ipv4Header::split(packet.data()).ok_or(Reason::BadLength)?;
     let ip = *ip;
     if ip.is_fragment() {

@@ -43,7 +43,9 @@ use millrace_core::checksum::{Sum, checksum};
 use millrace_core::headers::{
     Header, IcmpHeader, Ipv4Header, Ipv6Header, icmp_type, icmpv6_type, protocol,
 };
-use millrace_core::{Batch, Class, Context, Element, Failed, Packet, Reason, Setup, register};
+use millrace_core::{
+    Class, Element, Failed, Moment, PerPacket, Reason, Setup, View, Way, register,
+};
 use zerocopy::IntoBytes;
 
 use super::translation::{LONGER_BY, fill_transport_checksum, mtu_of, mtu_with, no_arguments};
@@ -61,16 +63,15 @@ impl Element for ProtocolTranslator64 {
         no_arguments(setup)?;
         Ok(Self)
     }
+}
 
-    fn process(&self, cx: &mut Context, (): &mut (), batch: &mut Batch) {
-        batch.map_filter(|mut packet| match translate(&mut packet) {
-            Ok(()) => Some(packet),
-            Err(reason) => cx.drop(packet, reason),
-        });
+impl PerPacket for ProtocolTranslator64 {
+    fn treat(&self, (): &mut (), packet: &mut View, _: &mut Moment) -> Way {
+        Way::on_or_drop(translate(packet))
     }
 }
 
-fn translate(packet: &mut Packet) -> Result<(), Reason> {
+fn translate(packet: &mut View) -> Result<(), Reason> {
     let (ip, payload) = Ipv6Header::split(packet.data()).ok_or(Reason::BadLength)?;
     let ip = *ip;
     let payload_len = payload.len();

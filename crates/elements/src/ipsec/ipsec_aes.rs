@@ -39,7 +39,9 @@
 
 use aes::cipher::{BlockCipherDecrypt, BlockCipherEncrypt};
 use aes::{Aes128, Block};
-use millrace_core::{Batch, Class, Context, Element, Failed, Packet, Reason, Setup, register};
+use millrace_core::{
+    Class, Element, Failed, Moment, Packet, PerPacket, Reason, Setup, View, Way, register,
+};
 
 use super::esp;
 use super::esp::association::Association;
@@ -65,12 +67,11 @@ impl Element for IpsecAes {
         setup.args.complete()?;
         Ok(Self { encrypt: encrypt != 0 })
     }
+}
 
-    fn process(&self, cx: &mut Context, (): &mut (), batch: &mut Batch) {
-        batch.map_filter(|mut packet| match self.work(&mut packet) {
-            Ok(()) => Some(packet),
-            Err(reason) => cx.drop(packet, reason),
-        });
+impl PerPacket for IpsecAes {
+    fn treat(&self, (): &mut (), packet: &mut View, _: &mut Moment) -> Way {
+        Way::on_or_drop(packet.with_packet(|packet| self.work(packet)))
     }
 }
 

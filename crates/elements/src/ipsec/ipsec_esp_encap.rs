@@ -1,7 +1,7 @@
 //! IPsecESPEncap - wraps packets in ESP without encrypting them
 //!
 //! # Synopsis
-//! `IPsecESPEncap()`
+//! `IPsecESPEncap([SPI])`
 //!
 //! # Description
 //! Makes each packet the payload of an ESP packet (RFC 4303) that is not encrypted yet. Prepends the security
@@ -13,7 +13,8 @@
 //! packet's IPSEC_SA_DATA_REFERENCE annotation names. RadixIPsecLookup sets both annotations.
 //!
 //! # Arguments
-//! Any arguments are accepted and ignored. Click's manual names an SPI, which Click ignores too.
+//! - SPI: accepted without effect: the index is the packet's IPSEC_SPI annotation. Click's manual names it, and Click
+//!   ignores it too. Positional.
 //!
 //! # Ports
 //! One agnostic input, one agnostic output.
@@ -36,6 +37,7 @@
 //! # See also
 //! IPsecESPUnencap, RadixIPsecLookup, IPsecAES, IPsecAuthHMACSHA1, IPsecEncap, IPsecESPGCMEncap
 
+use millrace_core::args::Kind;
 use millrace_core::{Batch, Class, Context, Element, Failed, Packet, Reason, Setup, register};
 
 use super::esp;
@@ -54,8 +56,11 @@ impl Element for IpsecEspEncap {
     type Local = ();
 
     fn configure(setup: &mut Setup<'_>) -> Result<Self, Failed> {
-        // Arguments are ignored, as in Click.
-        let _ = setup.args.rest();
+        setup.args.ignored::<u32>(
+            "SPI",
+            Kind::Positional,
+            "the index is the packet's IPSEC_SPI annotation",
+        );
         setup.args.complete()?;
         Ok(Self)
     }

@@ -47,7 +47,8 @@ use std::sync::atomic::{AtomicU64, Ordering::Relaxed};
 
 use millrace_core::args::Kind;
 use millrace_core::{
-    Batch, Class, Context, Element, Failed, Handlers, Init, Lock, Packet, Reason, Setup, register,
+    Class, Element, Failed, Handlers, Init, Lock, Moment, Packet, PerPacket, Reason, Setup, View,
+    Way, register,
 };
 
 use super::esp;
@@ -82,17 +83,6 @@ impl Element for IpsecEspGcmDecap {
         })
     }
 
-    fn process(&self, cx: &mut Context, (): &mut (), batch: &mut Batch) {
-        batch.map_filter(|mut packet| match self.unwrap(&mut packet) {
-            Ok(()) => Some(packet),
-            Err(reason) => {
-                self.drops.fetch_add(1, Relaxed);
-                cx.push_or_drop(1, packet, reason);
-                None
-            }
-        });
-    }
-
     fn take_state(&self, old: &Self, _init: &Init<'_>) {
         // For the same tunnel, numbers that were already received must stay rejected.
         if self.spi == old.spi {
@@ -103,6 +93,18 @@ impl Element for IpsecEspGcmDecap {
 
     fn handlers(handlers: &mut Handlers<Self>) {
         handlers.read("drops", |element, _| element.drops.load(Relaxed));
+    }
+}
+
+impl PerPacket for IpsecEspGcmDecap {
+    fn treat(&self, (): &mut (), packet: &mut View, _: &mut Moment) -> Way {
+        match packet.with_packet(|packet| self.unwrap(packet)) {
+            Ok(()) => Way::ON,
+            Err(reason) => {
+                self.drops.fetch_add(1, Relaxed);
+                Way::output_or_drop(1, reason)
+            }
+        }
     }
 }
 

@@ -47,7 +47,7 @@ use std::sync::atomic::{AtomicU64, Ordering::Relaxed};
 use millrace_core::args::{IpProtocol, Kind};
 use millrace_core::headers::protocol;
 use millrace_core::{
-    Batch, Class, Context, Element, Failed, Handlers, Packet, Reason, Setup, register,
+    Class, Element, Failed, Handlers, Moment, Packet, PerPacket, Reason, Setup, View, Way, register,
 };
 
 use super::esp;
@@ -86,15 +86,14 @@ impl Element for IpsecEspGcmEncap {
         })
     }
 
-    fn process(&self, cx: &mut Context, (): &mut (), batch: &mut Batch) {
-        batch.map_filter(|mut packet| match self.wrap(&mut packet) {
-            Ok(()) => Some(packet),
-            Err(reason) => cx.drop(packet, reason),
-        });
-    }
-
     fn handlers(handlers: &mut Handlers<Self>) {
         handlers.read("sequence", |element, _| element.sequence.load(Relaxed));
+    }
+}
+
+impl PerPacket for IpsecEspGcmEncap {
+    fn treat(&self, (): &mut (), packet: &mut View, _: &mut Moment) -> Way {
+        Way::on_or_drop(packet.with_packet(|packet| self.wrap(packet)))
     }
 }
 

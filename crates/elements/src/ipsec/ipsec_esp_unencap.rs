@@ -13,7 +13,7 @@
 //! this element does not.
 //!
 //! # Arguments
-//! None. Any arguments are accepted and ignored.
+//! None.
 //!
 //! # Ports
 //! One agnostic input, one agnostic output.
@@ -55,7 +55,6 @@ impl Element for IpsecEspUnencap {
     type Local = ();
 
     fn configure(setup: &mut Setup<'_>) -> Result<Self, Failed> {
-        let _ = setup.args.rest();
         setup.args.complete()?;
         Ok(Self)
     }

@@ -23,7 +23,8 @@
 //! - INPUTSPEC: one for each input.
 //! - TIMEOUT: idle timeout of a pair. Keyword, seconds, default 2 hours.
 //! - GUARANTEE: how long a pair is guaranteed to keep its mapping after its last packet. Keyword, default 5 seconds.
-//! - REAP_INTERVAL, MAPPING_CAPACITY, REPLY_ANNO, SET_AGGREGATE, HANDLE_MIGRATION: as IPRewriter.
+//! - REAP_INTERVAL (or REAP_TIME), MAPPING_CAPACITY (or CAPACITY), REPLY_ANNO, SET_AGGREGATE, HANDLE_MIGRATION: as
+//!   IPRewriter.
 //!
 //! # Ports
 //! As many push inputs as INPUTSPECs, any number of push outputs.

@@ -62,8 +62,7 @@
 //! - REPLY_ANNO: an annotation byte, by name or offset. Replies get the value that the packet which made the mapping
 //!   had there. Keyword, default none.
 //! - SET_AGGREGATE: whether the aggregate annotation is set to the number of the mapping. Keyword, default false.
-//! - HANDLE_MIGRATION: accepted and ignored, for FastClick compatibility: flows may change threads at any time.
-//!   Keyword.
+//! - HANDLE_MIGRATION: accepted without effect: all threads share the mappings.
 //!
 //! # Ports
 //! As many push inputs as INPUTSPECs, any number of push outputs.

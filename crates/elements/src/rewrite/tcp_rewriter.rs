@@ -20,7 +20,8 @@
 //!   minutes.
 //! - TCP_GUARANTEE (or GUARANTEE): how long a connection is guaranteed to keep its mapping after its last packet.
 //!   Keyword, default 5 seconds.
-//! - REAP_INTERVAL, MAPPING_CAPACITY, DST_ANNO, REPLY_ANNO, SET_AGGREGATE, HANDLE_MIGRATION: as IPRewriter.
+//! - REAP_INTERVAL (or REAP_TIME), MAPPING_CAPACITY (or CAPACITY), DST_ANNO, REPLY_ANNO, SET_AGGREGATE,
+//!   HANDLE_MIGRATION: as IPRewriter.
 //!
 //! # Ports
 //! As many push inputs as INPUTSPECs, any number of push outputs.

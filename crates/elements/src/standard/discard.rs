@@ -10,7 +10,7 @@
 //! # Arguments
 //! - ACTIVE: whether to pull packets; pushed packets are always dropped. Positional, default true.
 //! - BURST: maximum number of packets to pull each time; 0 for a full batch (256). Positional, default 1.
-//! - COUNT: accepted and ignored; packets are always counted.
+//! - COUNT: accepted without effect: packets are always counted.
 //!
 //! # Ports
 //! One agnostic input.
@@ -36,6 +36,7 @@
 use std::sync::OnceLock;
 use std::sync::atomic::{AtomicBool, AtomicU32, AtomicU64, Ordering::Relaxed};
 
+use millrace_core::args::Kind;
 use millrace_core::element::Listening;
 use millrace_core::{
     Batch, Class, Context, Count, Element, Failed, Handlers, Init, PerThread, Reason, Refused,
@@ -65,7 +66,7 @@ impl Element for Discard {
     fn configure(setup: &mut Setup<'_>) -> Result<Self, Failed> {
         let active = setup.args.positional("ACTIVE", true);
         let burst: u32 = setup.args.positional("BURST", 1);
-        let _always_counted: bool = setup.args.keyword("COUNT", true);
+        setup.args.ignored::<bool>("COUNT", Kind::Keyword, "packets are always counted");
         setup.args.complete()?;
         Ok(Self {
             active: active.into(),

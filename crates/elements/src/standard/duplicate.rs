@@ -9,8 +9,7 @@
 //!
 //! # Arguments
 //! - N: number of outputs; must equal the number connected. Positional, default: the number connected.
-//! - DATA_ONLY: accepted and ignored; a copy always includes the packet's headroom, but its tailroom can differ.
-//!   Default true.
+//! - DATA_ONLY: accepted without effect: a copy always includes the packet's headroom. Its tailroom can differ.
 //!
 //! # Ports
 //! One push input, one or more push outputs.
@@ -31,6 +30,7 @@
 //! # See also
 //! Tee, Hub
 
+use millrace_core::args::Kind;
 use millrace_core::{Batch, Class, Context, Element, Failed, Packet, Setup, register};
 
 use super::tee::{check_outputs, push_made};
@@ -45,8 +45,11 @@ impl Element for Duplicate {
     type Local = ();
 
     fn configure(setup: &mut Setup<'_>) -> Result<Self, Failed> {
-        // Ignored: a copy always has headroom.
-        let _: bool = setup.args.keyword("DATA_ONLY", true);
+        setup.args.ignored::<bool>(
+            "DATA_ONLY",
+            Kind::Keyword,
+            "a copy always includes the packet's headroom",
+        );
         check_outputs(setup)?;
         Ok(Self)
     }

@@ -13,7 +13,7 @@
 //! - LIMIT: number of packets to make; negative for no limit. Positional, default -1.
 //! - BURST: packets to push each time, at least 1. Positional, default 1.
 //! - ACTIVE: whether the source sends packets. Positional, default true.
-//! - LENGTH: the packet's length; DATA is truncated or repeated to fit. Default: the length of DATA.
+//! - LENGTH (or DATASIZE): the packet's length; DATA is truncated or repeated to fit. Default: the length of DATA.
 //! - TIMESTAMP: whether to set the timestamp annotation to the time when the packet is made. Default true.
 //! - HEADROOM: headroom of the packets, in bytes. Default 128.
 //! - STOP: whether to stop the program after the last packet. Default false.
@@ -42,10 +42,10 @@
 use std::sync::OnceLock;
 use std::sync::atomic::{AtomicU32, Ordering::Relaxed};
 
-use millrace_core::element::Listening;
+use millrace_core::element::{Listening, PortKind};
 use millrace_core::{
-    Args, Batch, Class, Context, Element, Failed, Handlers, Init, Notifier, Refused, Setup, Task,
-    register,
+    Args, Batch, Class, Context, Element, Failed, Handlers, Init, Inspection, Notifier, Refused,
+    Setup, Task, register,
 };
 
 use super::supply::{Given, Supply};
@@ -69,6 +69,10 @@ impl Element for InfiniteSource {
         let active = setup.args.optional("ACTIVE");
         let supply = Supply::configure(&mut setup.args, Given { data, limit, active })?;
         Ok(Self { source: Source::new(setup, supply, burst) })
+    }
+
+    fn inspect(&self, inspection: &mut Inspection<'_>) {
+        self.source.inspect(inspection);
     }
 
     fn initialize(&self, init: &mut Init<'_>) -> Result<(), Refused> {
@@ -114,9 +118,6 @@ impl Source {
     }
 
     pub(super) fn new(setup: &mut Setup<'_>, supply: Supply, burst: i32) -> Self {
-        if burst == 1 {
-            setup.advise("sends single packets: BURST is 1");
-        }
         Self {
             supply,
             burst: burst.unsigned_abs().into(),
@@ -132,6 +133,15 @@ impl Source {
 
     pub(super) fn notifier(&self) -> &Notifier {
         &self.notifier
+    }
+
+    pub(super) fn inspect(&self, inspection: &mut Inspection<'_>) {
+        let pushes = inspection.outputs_of(inspection.id()).contains(&PortKind::Push);
+        if pushes && self.burst.load(Relaxed) == 1 {
+            inspection.advise(
+                "sends bursts of 1, so what is below gets batches of 1; say BURST 32, for example",
+            );
+        }
     }
 
     pub(super) fn initialize(&self, init: &Init<'_>) -> Result<(), Refused> {

@@ -5,7 +5,7 @@
 //!
 //! # Description
 //! Holds packets until it has at least BURST, then pushes them all. With TIMER, it also pushes them when no
-//! packet has arrived for that time.
+//! packet has arrived for that time. When the router stops, it pushes what it holds.
 //!
 //! # Arguments
 //! - BURST: minimum number of packets to push. Positional, default 32.
@@ -72,8 +72,13 @@ impl Element for MinBatch {
     }
 
     fn run_timer(&self, cx: &mut Context, (): &mut ()) {
+        self.drain(cx, &mut ());
+    }
+
+    fn drain(&self, cx: &mut Context, (): &mut ()) -> bool {
         let packets = std::mem::take(&mut *self.kept());
         send(cx, packets);
+        false
     }
 
     fn held(&self) -> usize {
@@ -102,8 +107,8 @@ fn send(cx: &mut Context, packets: VecDeque<Packet>) {
 
 #[cfg(test)]
 mod tests {
-    use millrace_core::Timestamp;
     use millrace_core::testing::Rig;
+    use millrace_core::{Phase, Timestamp};
 
     #[test]
     fn holds_packets_until_there_are_enough() {
@@ -113,5 +118,16 @@ mod tests {
         assert_eq!(rig.push(0, &["c", "d"])[0].len(), 4);
         assert!(rig.push(0, &["e"])[0].is_empty());
         assert!(rig.stats().balanced());
+    }
+
+    #[test]
+    fn a_stop_pushes_what_it_holds() {
+        let mut rig = Rig::new("MinBatch(3)", 1, 1).unwrap();
+        assert!(rig.push(0, &["a", "b"])[0].is_empty());
+        let router = rig.router().clone();
+        rig.stop();
+        let stats = |name: &str| router.stats_of(router.find(name).unwrap());
+        assert_eq!((stats("x").held, stats("catch0").consumed), (0, 2));
+        assert_eq!(router.phase(), Phase::Draining);
     }
 }

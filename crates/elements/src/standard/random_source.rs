@@ -39,7 +39,8 @@
 //! InfiniteSource, RandomBitErrors
 
 use millrace_core::{
-    Batch, Class, Context, Element, Failed, Handlers, Init, Notifier, Refused, Setup, register,
+    Batch, Class, Context, Element, Failed, Handlers, Init, Inspection, Notifier, Refused, Setup,
+    register,
 };
 
 use super::infinite_source::Source;
@@ -67,6 +68,10 @@ impl Element for RandomSource {
         let given = Given { data: Some(Vec::new()), limit, active };
         let supply = Supply::random(&mut setup.args, given, length)?;
         Ok(Self { source: Source::new(setup, supply, burst) })
+    }
+
+    fn inspect(&self, inspection: &mut Inspection<'_>) {
+        self.source.inspect(inspection);
     }
 
     fn initialize(&self, init: &mut Init<'_>) -> Result<(), Refused> {

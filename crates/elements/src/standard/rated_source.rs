@@ -16,7 +16,7 @@
 //! - RATE: packets per second. Positional, default 10.
 //! - LIMIT: number of packets to make; negative for no limit. Positional, default -1.
 //! - ACTIVE: whether the source sends packets. Positional, default true.
-//! - LENGTH: the packet's length; DATA is truncated or repeated to fit. Default: the length of DATA.
+//! - LENGTH (or DATASIZE): the packet's length; DATA is truncated or repeated to fit. Default: the length of DATA.
 //! - BANDWIDTH: sets RATE from a bandwidth, such as `10Mbps`, and the packet length.
 //! - TIMESTAMP: whether to set the timestamp annotation to the time when the packet is made. Default true.
 //! - HEADROOM: headroom of the packets, in bytes. Default 128.

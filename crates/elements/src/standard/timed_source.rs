@@ -13,7 +13,7 @@
 //! - DATA: the packet's bytes. Positional, default a text of 69 bytes.
 //! - LIMIT: number of packets to make; negative for no limit. Default -1.
 //! - ACTIVE: whether the source sends packets. Default true.
-//! - LENGTH: the packet's length; DATA is truncated or repeated to fit. Default: the length of DATA.
+//! - LENGTH (or DATASIZE): the packet's length; DATA is truncated or repeated to fit. Default: the length of DATA.
 //! - TIMESTAMP: whether to set the timestamp annotation to the time when the packet is made. Default true.
 //! - HEADROOM: headroom of the packets, in bytes. Default 128.
 //! - STOP: whether to stop the program after the last packet. Default false.

@@ -20,7 +20,7 @@
 //! - FILENAME: the file. Positional, mandatory.
 //! - STOP: whether to stop the program at the end. Default false.
 //! - ACTIVE: whether it emits packets. Default true.
-//! - ZERO: accepted and ignored: bytes that the line does not specify are always zero. Default true.
+//! - ZERO: accepted without effect: bytes that the line does not specify are always zero.
 //! - CHECKSUM: whether to compute IP and TCP checksums, over the bytes that are present. Default false.
 //! - AGGREGATE: the aggregate annotation of the packets. Default 1.
 //! - SAMPLE: the probability that a packet is emitted, 0 to 1. Default 1.
@@ -50,7 +50,7 @@
 //! # See also
 //! FromIPSummaryDump, ToIPSummaryDump
 
-use millrace_core::args::{FileName, Scope};
+use millrace_core::args::{FileName, Kind, Scope};
 use millrace_core::headers::{tcp_flags, tcp_option};
 use millrace_core::{Class, Failed, Packet, Setup, Timestamp, os_error_text, register};
 
@@ -85,7 +85,11 @@ impl LineFormat for CapText {
         let args = &mut setup.args;
         let file_name: FileName = args.mandatory("FILENAME");
         let mut wishes = Wishes::configure(args);
-        let _zero: bool = args.keyword("ZERO", true);
+        args.ignored::<bool>(
+            "ZERO",
+            Kind::Keyword,
+            "bytes that the line does not specify are always zero",
+        );
         let checksums = args.keyword("CHECKSUM", false);
         let aggregate = args.keyword("AGGREGATE", 1);
         wishes.configure_sample(args);

@@ -28,7 +28,7 @@
 //! - TIMING: whether to keep the intervals between packets given by their timestamps; the first is emitted at once.
 //!   Default false.
 //! - ACTIVE: whether it emits packets. Default true.
-//! - ZERO: accepted and ignored: bytes that no field sets are always zero. Default true.
+//! - ZERO: accepted without effect: bytes that no field sets are always zero.
 //! - CHECKSUM: whether to compute IP, TCP, UDP and ICMP checksums, and to extend packets to the length in their IP
 //!   header. Default false.
 //! - PROTO: the protocol of packets that do not specify one. Default 6, TCP.
@@ -69,7 +69,7 @@
 //! # See also
 //! ToIPSummaryDump, FromDump, FromTcpdump
 
-use millrace_core::args::{FileName, Raw, Scope};
+use millrace_core::args::{FileName, Kind, Raw, Scope};
 use millrace_core::{Class, Failed, Setup, register};
 
 use super::reading::feed::{Feed, LineFormat, Wishes};
@@ -88,7 +88,7 @@ impl LineFormat for SummaryReader {
         let args = &mut setup.args;
         let file_name: FileName = args.positional("FILENAME", FileName::default());
         let mut wishes = Wishes::configure(args);
-        let _zero: bool = args.keyword("ZERO", true);
+        args.ignored::<bool>("ZERO", Kind::Keyword, "bytes that no field sets are always zero");
         wishes.timing = args.keyword("TIMING", false);
         let checksums = args.keyword("CHECKSUM", false);
         wishes.configure_sample(args);

@@ -19,7 +19,7 @@
 //! - FILENAME: the file. Positional, mandatory.
 //! - STOP: whether to stop the program at the end. Default false.
 //! - ACTIVE: whether it emits packets. Default true.
-//! - ZERO: accepted and ignored: bytes that the record does not specify are always zero. Default true.
+//! - ZERO: accepted without effect: bytes that the record does not specify are always zero.
 //! - MULTIPACKET: whether to emit as many packets as the flow has, of about the same length and evenly spread over its
 //!   time. Default false.
 //! - TIMING: whether to keep the intervals between packets given by their timestamps; the first is emitted at once.
@@ -52,7 +52,7 @@
 
 use std::net::Ipv4Addr;
 
-use millrace_core::args::{self, FileName, Scope};
+use millrace_core::args::{self, FileName, Kind, Scope};
 use millrace_core::headers::{Header, Ipv4Header, TcpHeader, UdpHeader, protocol};
 use millrace_core::{Class, Failed, Packet, Setup, Timestamp, os_error_text, register};
 
@@ -90,7 +90,11 @@ impl LineFormat for NetFlowText {
         let args = &mut setup.args;
         let file_name: FileName = args.mandatory("FILENAME");
         let mut wishes = Wishes::configure(args);
-        let _zero: bool = args.keyword("ZERO", true);
+        args.ignored::<bool>(
+            "ZERO",
+            Kind::Keyword,
+            "bytes that the record does not specify are always zero",
+        );
         wishes.multipacket = args.keyword("MULTIPACKET", false);
         let link: String = args.keyword("LINK", "input".to_owned());
         wishes.timing = args.keyword("TIMING", false);

@@ -22,7 +22,7 @@
 //! - FILENAME: the file. Positional, mandatory.
 //! - STOP: whether to stop the program at the end. Default false.
 //! - ACTIVE: whether it emits packets. Default true.
-//! - ZERO: accepted and ignored: bytes that the line does not specify are always zero. Default true.
+//! - ZERO: accepted without effect: bytes that the line does not specify are always zero.
 //! - CHECKSUM: whether to compute IP, TCP and UDP checksums, over the bytes that are present. Default false.
 //! - SAMPLE: the probability that a packet is emitted, 0 to 1. Default 1.
 //!
@@ -55,7 +55,7 @@
 use std::collections::HashMap;
 use std::net::Ipv4Addr;
 
-use millrace_core::args::{self, FileName, Scope};
+use millrace_core::args::{self, FileName, Kind, Scope};
 use millrace_core::headers::{Header, Ipv4Header, TcpHeader, UdpHeader, protocol, tcp_flags};
 use millrace_core::names::NumberKind;
 use millrace_core::{Class, Failed, Setup, os_error_text, register};
@@ -100,7 +100,11 @@ impl LineFormat for TcpdumpText {
         let args = &mut setup.args;
         let file_name: FileName = args.mandatory("FILENAME");
         let mut wishes = Wishes::configure(args);
-        let _zero: bool = args.keyword("ZERO", true);
+        args.ignored::<bool>(
+            "ZERO",
+            Kind::Keyword,
+            "bytes that the line does not specify are always zero",
+        );
         let checksums = args.keyword("CHECKSUM", false);
         wishes.configure_sample(args);
         args.complete()?;

@@ -108,7 +108,7 @@ impl Element for BalancedThreadSched {
             loads.reverse();
         }
         for (at, to) in balance(&mut threads, &loads) {
-            let moved = loads.get(at).is_some_and(|load| load.task.move_to(router, to).is_ok());
+            let moved = loads.get(at).is_some_and(|load| router.move_task(load.task, to).is_ok());
             self.moves.fetch_add(moved.into(), Relaxed);
         }
         self.timer.schedule_at(cx.now() + self.interval);

@@ -184,13 +184,7 @@ impl Element for Pipeliner {
             self.task.rest();
             return false;
         }
-        let mut batch = cx.take_batch();
-        let n = self.rings.take(&mut local.first, self.burst, &mut batch);
-        if self.prefetch {
-            batch.prefetch_data();
-        }
-        cx.push_batch(0, &mut batch);
-        cx.give_batch(batch);
+        let n = self.pass_on(cx, local);
         local.idle = if n > 0 { 0 } else { local.idle.saturating_add(1) };
         if local.idle >= PATIENCE && !self.always_up {
             local.idle = 0;
@@ -201,6 +195,10 @@ impl Element for Pipeliner {
 
     fn held(&self) -> usize {
         self.rings.held()
+    }
+
+    fn drain(&self, cx: &mut Context, local: &mut Local) -> bool {
+        self.active.load(Relaxed) && cx.thread() == self.task.home() && self.pass_on(cx, local) > 0
     }
 
     fn handed_over(&self, local: &Local, _thread: usize, rings: &mut Vec<(u64, u64)>) {
@@ -237,13 +235,26 @@ impl Pipeliner {
         }
     }
 
+    /// Sends a burst from each ring on. Returns how many packets.
+    #[inline]
+    fn pass_on(&self, cx: &mut Context, local: &mut Local) -> usize {
+        let mut batch = cx.take_batch();
+        let n = self.rings.take(&mut local.first, self.burst, &mut batch);
+        if self.prefetch {
+            batch.prefetch_data();
+        }
+        cx.push_batch(0, &mut batch);
+        cx.give_batch(batch);
+        n
+    }
+
     /// Waits until the rest of the batch is in the ring.
     #[cold]
     fn insist(&self, cx: &mut Context, local: &mut Local, batch: &mut Batch) {
         const SPINS: u32 = 1000;
         let mut tries = 0;
         while !batch.is_empty() {
-            if cx.router().is_stopping() {
+            if cx.gives_up() {
                 return cx.drop_batch(batch, Reason::Stopped);
             }
             // The other thread may need this one's core.

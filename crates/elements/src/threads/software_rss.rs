@@ -167,11 +167,7 @@ impl Element for SoftwareRss {
         let (Some(rings), Some(task)) = (self.rings().get(slot), self.tasks().get(slot)) else {
             return false;
         };
-        let mut batch = cx.take_batch();
-        let n = rings.take(&mut local.first, self.burst, &mut batch);
-        batch.prefetch_data();
-        cx.push_batch(0, &mut batch);
-        cx.give_batch(batch);
+        let n = self.pass_on(rings, cx, local);
         local.idle = if n > 0 { 0 } else { local.idle.saturating_add(1) };
         if local.idle >= PATIENCE {
             local.idle = 0;
@@ -182,6 +178,14 @@ impl Element for SoftwareRss {
 
     fn handed_over(&self, local: &Local, _thread: usize, rings: &mut Vec<(u64, u64)>) {
         rings.extend(local.lanes.iter().map(|(inlet, _)| inlet.handed_over()));
+    }
+
+    fn drain(&self, cx: &mut Context, local: &mut Local) -> bool {
+        let mut left = false;
+        for (task, rings) in self.tasks().iter().zip(self.rings()) {
+            left |= task.home() == cx.thread() && self.pass_on(rings, cx, local) > 0;
+        }
+        left
     }
 
     fn held(&self) -> usize {
@@ -202,6 +206,17 @@ impl SoftwareRss {
 
     fn rings(&self) -> &[Rings] {
         self.rings.get().map_or(&[], Vec::as_slice)
+    }
+
+    /// Sends a burst from each of these rings on. Returns how many packets.
+    #[inline]
+    fn pass_on(&self, rings: &Rings, cx: &mut Context, local: &mut Local) -> usize {
+        let mut batch = cx.take_batch();
+        let n = rings.take(&mut local.first, self.burst, &mut batch);
+        batch.prefetch_data();
+        cx.push_batch(0, &mut batch);
+        cx.give_batch(batch);
+        n
     }
 
     fn count(&self, cx: &Context, lanes: &[(Inlet, Batch)]) {

@@ -36,7 +36,7 @@
 //! GREEncap, StripIPHeader
 
 use millrace_core::{
-    Batch, Class, Context, Element, Failed, Packet, Reason, Setup, checksum, register,
+    Class, Element, Failed, Moment, PerPacket, Reason, Setup, View, Way, checksum, register,
 };
 
 use super::gre_encap;
@@ -59,20 +59,19 @@ impl Element for GreDecap {
         setup.args.complete()?;
         Ok(Self { protocol, key })
     }
+}
 
-    fn process(&self, cx: &mut Context, (): &mut (), batch: &mut Batch) {
-        batch.map_filter(|mut packet| match self.unwrap(&mut packet) {
-            Ok(()) => Some(packet),
-            Err(reason) => {
-                cx.push_or_drop(1, packet, reason);
-                None
-            }
-        });
+impl PerPacket for GreDecap {
+    fn treat(&self, (): &mut (), packet: &mut View, _: &mut Moment) -> Way {
+        match self.unwrap(packet) {
+            Ok(()) => Way::ON,
+            Err(reason) => Way::output_or_drop(1, reason),
+        }
     }
 }
 
 impl GreDecap {
-    fn unwrap(&self, packet: &mut Packet) -> Result<(), Reason> {
+    fn unwrap(&self, packet: &mut View) -> Result<(), Reason> {
         let &[a, b, c, d] = packet.data().first_chunk::<4>().ok_or(Reason::Truncated)?;
         let (flags, protocol) = (u16::from_be_bytes([a, b]), u16::from_be_bytes([c, d]));
         if flags & gre_encap::MUST_BE_ZERO != 0 {

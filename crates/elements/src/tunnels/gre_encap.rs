@@ -37,7 +37,7 @@
 use std::sync::atomic::{AtomicU32, Ordering::Relaxed};
 
 use millrace_core::checksum::Sum;
-use millrace_core::{Batch, Class, Context, Element, Failed, Setup, register};
+use millrace_core::{Class, Element, Failed, Moment, PerPacket, Setup, View, Way, register};
 
 /// The element; its manual is at the top of the file.
 pub struct GreEncap {
@@ -65,28 +65,31 @@ impl Element for GreEncap {
         let flags = flags.iter().filter(|(on, _)| *on).fold(0, |all, (_, flag)| all | flag);
         Ok(Self { flags, protocol, key, sequence: AtomicU32::new(0) })
     }
+}
 
-    fn process(&self, _cx: &mut Context, (): &mut (), batch: &mut Batch) {
-        batch.for_each(|packet| {
-            let mut header = Vec::with_capacity(header_len(self.flags));
-            header.extend(self.flags.to_be_bytes());
-            header.extend(self.protocol.to_be_bytes());
-            let summed = self.flags & CHECKSUM != 0;
-            if summed {
-                header.extend([0; 4]);
-            }
-            if let Some(key) = self.key {
-                header.extend(key.to_be_bytes());
-            }
-            if self.flags & SEQUENCE != 0 {
-                header.extend(self.sequence.fetch_add(1, Relaxed).to_be_bytes());
-            }
-            let sum = summed.then(|| Sum::of(&header).add_bytes(packet.data()).finish());
-            if let (Some(sum), Some(place)) = (sum, header.get_mut(4..6)) {
-                place.copy_from_slice(&sum.to_be_bytes());
-            }
-            packet.push_front(&header);
-        });
+impl PerPacket for GreEncap {
+    const PREPENDS: usize = header_len(u16::MAX);
+
+    fn treat(&self, (): &mut (), packet: &mut View, _: &mut Moment) -> Way {
+        let mut header = Vec::with_capacity(header_len(self.flags));
+        header.extend(self.flags.to_be_bytes());
+        header.extend(self.protocol.to_be_bytes());
+        let summed = self.flags & CHECKSUM != 0;
+        if summed {
+            header.extend([0; 4]);
+        }
+        if let Some(key) = self.key {
+            header.extend(key.to_be_bytes());
+        }
+        if self.flags & SEQUENCE != 0 {
+            header.extend(self.sequence.fetch_add(1, Relaxed).to_be_bytes());
+        }
+        let sum = summed.then(|| Sum::of(&header).add_bytes(packet.data()).finish());
+        if let (Some(sum), Some(place)) = (sum, header.get_mut(4..6)) {
+            place.copy_from_slice(&sum.to_be_bytes());
+        }
+        packet.push_front(&header);
+        Way::ON
     }
 }
 
@@ -102,9 +105,9 @@ pub(super) const SEQUENCE: u16 = 0x1000;
 pub(super) const MUST_BE_ZERO: u16 = 0x4c07;
 
 /// The length in bytes of a header with these flags.
-pub(super) fn header_len(flags: u16) -> usize {
-    let optional = [CHECKSUM, KEY, SEQUENCE].iter().filter(|&&flag| flags & flag != 0);
-    4 + 4 * optional.count()
+pub(super) const fn header_len(flags: u16) -> usize {
+    let optional = flags & (CHECKSUM | KEY | SEQUENCE);
+    4 + 4 * optional.count_ones() as usize
 }
 
 #[cfg(test)]

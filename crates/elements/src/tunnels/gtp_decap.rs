@@ -31,7 +31,9 @@
 //! # See also
 //! GTPEncap, Strip
 
-use millrace_core::{Batch, Class, Context, Element, Failed, Packet, Reason, Setup, register};
+use millrace_core::{
+    Class, Element, Failed, Moment, PerPacket, Reason, Setup, View, Way, register,
+};
 
 /// The element; its manual is at the top of the file.
 pub struct GtpDecap;
@@ -53,16 +55,15 @@ impl Element for GtpDecap {
         setup.args.complete()?;
         Ok(Self)
     }
+}
 
-    fn process(&self, cx: &mut Context, (): &mut (), batch: &mut Batch) {
-        batch.map_filter(|mut packet| match unwrap(&mut packet) {
-            Ok(()) => Some(packet),
-            Err(reason) => cx.drop(packet, reason),
-        });
+impl PerPacket for GtpDecap {
+    fn treat(&self, (): &mut (), packet: &mut View, _: &mut Moment) -> Way {
+        Way::on_or_drop(unwrap(packet))
     }
 }
 
-fn unwrap(packet: &mut Packet) -> Result<(), Reason> {
+fn unwrap(packet: &mut View) -> Result<(), Reason> {
     let data = packet.data();
     let &[flags, _, _, _, a, b, c, d] = data.first_chunk::<LEN>().ok_or(Reason::Truncated)?;
     if flags >> 5 != 1 {

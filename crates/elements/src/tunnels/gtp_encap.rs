@@ -32,7 +32,9 @@
 //! # See also
 //! GTPDecap, UDPIPEncap
 
-use millrace_core::{Batch, Class, Context, Element, Failed, Reason, Setup, register};
+use millrace_core::{
+    Class, Element, Failed, Moment, PerPacket, Reason, Setup, View, Way, register,
+};
 
 /// The element; its manual is at the top of the file.
 pub struct GtpEncap {
@@ -55,18 +57,20 @@ impl Element for GtpEncap {
         setup.args.complete()?;
         Ok(Self { teid })
     }
+}
 
-    fn process(&self, cx: &mut Context, (): &mut (), batch: &mut Batch) {
-        batch.map_filter(|mut packet| {
-            let Ok(len) = u16::try_from(packet.len()) else {
-                return cx.drop(packet, Reason::TooBig);
-            };
-            let teid = if self.teid == 0 { packet.aggregate() } else { self.teid };
-            let [high, low] = len.to_be_bytes();
-            let [a, b, c, d] = teid.to_be_bytes();
-            packet.push_front(&[FLAGS, USER_PACKET, high, low, a, b, c, d]);
-            Some(packet)
-        });
+impl PerPacket for GtpEncap {
+    const PREPENDS: usize = 8;
+
+    fn treat(&self, (): &mut (), packet: &mut View, _: &mut Moment) -> Way {
+        let Ok(len) = u16::try_from(packet.len()) else {
+            return Way::drop(Reason::TooBig);
+        };
+        let teid = if self.teid == 0 { packet.aggregate() } else { self.teid };
+        let [high, low] = len.to_be_bytes();
+        let [a, b, c, d] = teid.to_be_bytes();
+        packet.push_front(&[FLAGS, USER_PACKET, high, low, a, b, c, d]);
+        Way::ON
     }
 }
 

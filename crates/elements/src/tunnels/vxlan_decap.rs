@@ -34,7 +34,9 @@
 //! VXLANEncap
 
 use millrace_core::args::Kind;
-use millrace_core::{Batch, Class, Context, Element, Failed, Packet, Reason, Setup, register};
+use millrace_core::{
+    Class, Element, Failed, Moment, PerPacket, Reason, Setup, View, Way, register,
+};
 
 use super::vxlan_encap::{HAS_NETWORK, NETWORKS};
 
@@ -56,20 +58,19 @@ impl Element for VxlanDecap {
         setup.args.complete()?;
         Ok(Self { vni })
     }
+}
 
-    fn process(&self, cx: &mut Context, (): &mut (), batch: &mut Batch) {
-        batch.map_filter(|mut packet| match self.unwrap(&mut packet) {
-            Ok(()) => Some(packet),
-            Err(reason) => {
-                cx.push_or_drop(1, packet, reason);
-                None
-            }
-        });
+impl PerPacket for VxlanDecap {
+    fn treat(&self, (): &mut (), packet: &mut View, _: &mut Moment) -> Way {
+        match self.unwrap(packet) {
+            Ok(()) => Way::ON,
+            Err(reason) => Way::output_or_drop(1, reason),
+        }
     }
 }
 
 impl VxlanDecap {
-    fn unwrap(&self, packet: &mut Packet) -> Result<(), Reason> {
+    fn unwrap(&self, packet: &mut View) -> Result<(), Reason> {
         let header = packet.data().first_chunk::<LEN>().ok_or(Reason::Truncated)?;
         let &[flags, _, _, _, a, b, c, _] = header;
         if flags & HAS_NETWORK == 0 {

@@ -34,7 +34,9 @@ use std::ops::RangeInclusive;
 use std::sync::atomic::{AtomicU32, Ordering::Relaxed};
 
 use millrace_core::args::Kind;
-use millrace_core::{Batch, Class, Context, Element, Failed, Handlers, Setup, register};
+use millrace_core::{
+    Class, Element, Failed, Handlers, Moment, PerPacket, Setup, View, Way, register,
+};
 
 /// The element; its manual is at the top of the file.
 pub struct VxlanEncap {
@@ -58,12 +60,6 @@ impl Element for VxlanEncap {
         Ok(Self { vni: vni.unwrap_or_default().into() })
     }
 
-    fn process(&self, _cx: &mut Context, (): &mut (), batch: &mut Batch) {
-        let [_, a, b, c] = self.vni.load(Relaxed).to_be_bytes();
-        let header = [HAS_NETWORK, 0, 0, 0, a, b, c, 0];
-        batch.for_each(|packet| packet.push_front(&header));
-    }
-
     fn handlers(handlers: &mut Handlers<Self>) {
         handlers.read("vni", |element, _| element.vni.load(Relaxed));
         handlers.write("vni", |element, call| {
@@ -74,6 +70,16 @@ impl Element for VxlanEncap {
             element.vni.store(vni, Relaxed);
             Ok(())
         });
+    }
+}
+
+impl PerPacket for VxlanEncap {
+    const PREPENDS: usize = 8;
+
+    fn treat(&self, (): &mut (), packet: &mut View, _: &mut Moment) -> Way {
+        let [_, a, b, c] = self.vni.load(Relaxed).to_be_bytes();
+        packet.push_front(&[HAS_NETWORK, 0, 0, 0, a, b, c, 0]);
+        Way::ON
     }
 }
 

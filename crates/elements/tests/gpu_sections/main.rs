@@ -11,7 +11,7 @@ mod stops;
 
 use fastrand::Rng;
 use millrace_core::Timestamp;
-use millrace_core::router::Options;
+use millrace_core::run::Options;
 use millrace_testkit::generate::frame::Frame;
 use millrace_testkit::generate::rules::{Fields, KINDS, RuleSet};
 use millrace_testkit::generate::trace::Trace;

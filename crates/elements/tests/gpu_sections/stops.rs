@@ -4,9 +4,9 @@ use std::path::Path;
 use std::time::{Duration, Instant};
 
 use millrace_core::clock::Clock;
-use millrace_core::engine::Outcome;
-use millrace_core::router::Options;
-use millrace_core::{Engine, Reason, Router};
+use millrace_core::run::Options;
+use millrace_core::run::Outcome;
+use millrace_core::{Engine, Phase, Reason, Router};
 use millrace_io::pcap::{self, Reader, Writer};
 
 use super::router::engine;
@@ -127,7 +127,7 @@ fn several_threads_finish_their_own() {
         );
         let engine = engine(&text, on(Clock::real(), 3)).unwrap();
         let router = engine.router().clone();
-        let outcome = run_for_a_while(engine, Router::stop);
+        let outcome = run_for_a_while(engine, |router| router.enter(Phase::Draining));
         assert_quiet(&router, &outcome, &text);
     }
 }
@@ -163,7 +163,7 @@ fn a_device_that_hangs_is_waited_for_as_long_as_its_patience() {
     let config = text("30ms");
     let engine = engine(&config, on(Clock::real(), 1)).unwrap();
     let router = engine.router().clone();
-    let outcome = run_for_a_while(engine, Router::stop);
+    let outcome = run_for_a_while(engine, |router| router.enter(Phase::Draining));
     assert_quiet(&router, &outcome, &config);
 }
 
@@ -179,10 +179,10 @@ fn who_stops_a_second_time_does_not_wait() {
     let engine = engine(&text, on(Clock::real(), 1)).unwrap();
     let router = engine.router().clone();
     let outcome = run_for_a_while(engine, |router| {
-        router.stop();
+        router.enter(Phase::Draining);
         std::thread::sleep(Duration::from_millis(50));
-        assert!(router.is_halted());
-        router.halt();
+        assert!(!router.is_running());
+        router.enter(Phase::Halted);
     });
     assert_eq!(outcome.complaints, Vec::<String>::new());
     let held: u64 = (0..router.len()).map(|id| router.stats_of(id).held).sum();

@@ -3,7 +3,7 @@
 #![allow(dead_code, unreachable_pub, reason = "a module of several programs")]
 
 use millrace_core::clock::Clock;
-use millrace_core::router::{Options, check, initialize};
+use millrace_core::run::{Options, check, initialize};
 use millrace_core::services::Services;
 use millrace_core::{Engine, Packet, Registry, Timestamp};
 use millrace_elements as _;
@@ -31,7 +31,9 @@ pub fn engine(config: &str, options: Options) -> Result<Engine, Vec<String>> {
 }
 
 /// The router of a configuration that compiles, unless something else is wrong with it, and what is.
-pub fn check_text(config: &str) -> (Option<millrace_core::Router>, Vec<millrace_lang::Diagnostic>) {
+pub fn check_text(
+    config: &str,
+) -> (Option<millrace_core::run::Configured>, Vec<millrace_lang::Diagnostic>) {
     let mut map = SourceMap::default();
     let source = map.add("router.click", config);
     let (graph, diagnostics) =

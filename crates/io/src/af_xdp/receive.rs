@@ -104,7 +104,7 @@ impl Receiver {
                 // What the device refuses shows when it is transmitted to or asked for.
                 let _ = sys::kick_receive(line.socket.fd());
             }
-            let mut rx = line.socket.rx.lock_as(&self.identity);
+            let mut rx = line.socket.rx.lock(&self.identity);
             n += take(&mut rx, batch, room - n, &mut lost);
             line.socket.refill(&mut rx);
             starving |= rx.is_starving();

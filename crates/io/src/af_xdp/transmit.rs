@@ -87,7 +87,7 @@ impl Transmitter {
 
     /// Transmits through a socket.
     fn transmit_by(&mut self, socket: &Socket, batch: &mut Batch) -> Result<usize, Failure> {
-        let mut tx = socket.tx.lock_as(&self.identity);
+        let mut tx = socket.tx.lock(&self.identity);
         if self.failing {
             socket.kick(&mut tx, Duration::ZERO).map_err(Failure::of_device)?;
             self.failing = false;
@@ -176,7 +176,7 @@ impl TxQueue for Transmitter {
 
     fn flush(&mut self) -> io::Result<()> {
         match &self.line {
-            Some((socket, _)) => socket.kick(&mut socket.tx.lock_as(&self.identity), PATIENCE),
+            Some((socket, _)) => socket.kick(&mut socket.tx.lock(&self.identity), PATIENCE),
             None => Ok(()),
         }
     }

@@ -12,8 +12,8 @@ use std::fmt::Display;
 use std::process::ExitCode;
 use std::sync::Arc;
 
-use millrace_core::router::{initialize, initialize_beside};
-use millrace_core::{Engine, Router, os_error_text};
+use millrace_core::run::{initialize, initialize_beside};
+use millrace_core::{Engine, Phase, Router, os_error_text};
 use millrace_lang::{Diagnostic, SourceMap, Style, print_flat, render_all};
 
 use self::hot::HotSwap;
@@ -99,7 +99,7 @@ fn run(options: &Options) -> Result<ExitCode, Reported> {
     }
     if let Some(engine) = waiting {
         // It was not to run; its elements are cleaned up all the same.
-        router.halt();
+        router.enter(Phase::Halted);
         engine.run().complaints.into_iter().for_each(complain);
     }
     Ok(ExitCode::from(status))
@@ -159,9 +159,9 @@ fn build(
         let said = std::iter::once(shown(&found, &loaded.map)).chain(notes);
         joined(said.chain([REFUSED.to_owned()]))
     })?;
-    show(&engine.router().take_findings(), &loaded.map);
+    show(engine.findings(), &loaded.map);
     if let Err(error) = start_devices(engine.router()) {
-        engine.router().halt();
+        engine.router().enter(Phase::Halted);
         engine.run();
         return Err(joined([error.to_string(), REFUSED.to_owned()]));
     }

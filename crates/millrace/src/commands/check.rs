@@ -2,7 +2,8 @@
 
 use std::process::ExitCode;
 
-use crate::batches;
+use millrace_lang::Diagnostic;
+
 use crate::config::{Input, Loaded, Origin, Variable, load};
 use crate::dpdk::DpdkOptions;
 use crate::messages::{complain, say, show, tally};
@@ -48,11 +49,10 @@ fn check(origin: &Origin, variables: &[Variable]) -> anyhow::Result<bool> {
     let mut loaded = load(origin, variables, None)?;
     let options = Choices::default().options(services(None, &Ledger::default()))?;
     let router = configure(&mut loaded, options);
-    show(&loaded.diagnostics, &loaded.map);
+    let advice = router.iter().flat_map(|router| router.advice());
+    let findings: Vec<Diagnostic> = loaded.diagnostics.iter().chain(advice).cloned().collect();
+    show(&findings, &loaded.map);
     say(verdict(&loaded));
-    for remark in router.iter().flat_map(batches::remarks) {
-        say(format_args!("  batches: {remark}"));
-    }
     Ok(router.is_some())
 }
 

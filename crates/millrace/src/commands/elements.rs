@@ -9,13 +9,14 @@ use millrace_core::{ClassInfo, Registry};
 use millrace_lang::nearest;
 use serde_json::{Value, json};
 
+use crate::messages::say;
 use crate::output;
 
-/// Lists the element classes, or prints the manual of one
+/// Lists the element classes, prints the manual of one, or finds some by words
 #[derive(clap::Args)]
 pub(crate) struct Elements {
-    /// The class whose manual to print
-    name: Option<String>,
+    /// The class whose manual to print, or words to find in names and manuals
+    words: Vec<String>,
 
     /// As JSON
     #[arg(long, conflicts_with = "markdown")]
@@ -30,9 +31,12 @@ impl Elements {
     /// Runs the sub-command.
     pub(crate) fn run(self) -> anyhow::Result<ExitCode> {
         let registry = Registry::linked();
-        let text = match &self.name {
-            Some(name) => self.manual(find(&registry, name)?),
-            None => self.list(&registry),
+        let text = match self.words.as_slice() {
+            [] => self.list(&registry),
+            words => match registry.get(&words.join(" ")) {
+                Some(info) => self.manual(info),
+                None => self.found(&registry, &words.join(" "))?,
+            },
         };
         output::print(text)?;
         Ok(ExitCode::SUCCESS)
@@ -53,46 +57,96 @@ impl Elements {
 
     fn list(&self, registry: &Registry) -> String {
         let mut topics: BTreeMap<&str, Vec<&ClassInfo>> = BTreeMap::new();
-        for (name, info) in registry.iter() {
-            // An alias is named with its class.
-            if name == info.class.name {
-                topics.entry(info.topic()).or_default().push(info);
-            }
+        for info in classes(registry) {
+            topics.entry(info.topic()).or_default().push(info);
         }
         if self.json {
-            let classes = topics.values().flatten().map(|info| described(info));
-            return format!("{:#}\n", Value::Array(classes.collect()));
+            return array(topics.into_values().flatten());
         }
-        let names = topics.values().flatten().map(|info| info.class.name.len());
-        let width = names.max().unwrap_or(0);
+        let width = width(topics.values().flatten());
         let mut text = String::new();
         for (topic, classes) in &topics {
             let _ = match self.markdown {
                 true => writeln!(text, "## {topic}\n"),
                 false => writeln!(text, "{topic}"),
             };
-            for info in classes {
-                let summary = summary(info);
-                let name = info.class.name;
-                let _ = match self.markdown {
-                    true => writeln!(text, "- **{name}**: {summary}"),
-                    false => writeln!(text, "  {name:width$}  {summary}"),
-                };
-            }
+            classes.iter().for_each(|info| text += &self.line(info, width));
             text.push('\n');
         }
         text
     }
+
+    /// The classes that `words` find, the best first.
+    fn found(&self, registry: &Registry, words: &str) -> anyhow::Result<String> {
+        let found = search(registry, words);
+        let near = nearest(words, registry.iter().map(|(name, _)| name));
+        let near = near.map(|near| format!("did you mean ‘{near}’?"));
+        if found.is_empty() {
+            let hint = near.unwrap_or_else(|| "`millrace elements` lists them".to_owned());
+            bail!("there is no element class ‘{words}’; {hint}");
+        }
+        if let (Some(near), Some((Rank::Title | Rank::Text, _))) = (near, found.first()) {
+            say(format_args!("There is no element class ‘{words}’; {near}"));
+        }
+        let found: Vec<&ClassInfo> = found.into_iter().map(|(_, info)| info).collect();
+        if self.json {
+            return Ok(array(found));
+        }
+        let width = width(&found);
+        Ok(found.into_iter().map(|info| self.line(info, width)).collect())
+    }
+
+    fn line(&self, info: &ClassInfo, width: usize) -> String {
+        let (name, summary) = (info.class.name, summary(info));
+        match self.markdown {
+            true => format!("- **{name}**: {summary}\n"),
+            false => format!("  {name:width$}  {summary}\n"),
+        }
+    }
 }
 
-fn find<'a>(registry: &'a Registry, name: &str) -> anyhow::Result<&'a ClassInfo> {
-    if let Some(info) = registry.get(name) {
-        return Ok(info);
-    }
-    match nearest(name, registry.iter().map(|(name, _)| name)) {
-        Some(near) => bail!("there is no element class ‘{name}’; did you mean ‘{near}’?"),
-        None => bail!("there is no element class ‘{name}’; `millrace elements` lists them"),
-    }
+/// The classes by name, without their aliases.
+fn classes(registry: &Registry) -> impl Iterator<Item = &'static ClassInfo> {
+    registry.iter().filter(|(name, info)| *name == info.class.name).map(|(_, info)| info)
+}
+
+fn width<'a>(classes: impl IntoIterator<Item = &'a &'a ClassInfo>) -> usize {
+    classes.into_iter().map(|info| info.class.name.len()).max().unwrap_or(0)
+}
+
+fn array<'a>(classes: impl IntoIterator<Item = &'a ClassInfo>) -> String {
+    format!("{:#}\n", classes.into_iter().map(described).collect::<Value>())
+}
+
+/// Where a class has a word, best first.
+#[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
+enum Rank {
+    IsName,
+    Name,
+    Title,
+    Text,
+}
+
+/// The classes that have all the words, in whatever case. A class ranks by the worst of its words, then by name.
+fn search(registry: &Registry, words: &str) -> Vec<(Rank, &'static ClassInfo)> {
+    let words = words.to_lowercase();
+    let ranked = classes(registry).filter_map(|info| {
+        let names = info.class.aliases.iter().chain([&info.class.name]);
+        let names: Vec<String> = names.map(|name| name.to_lowercase()).collect();
+        let (title, text) = (summary(info).to_lowercase(), info.manual().to_lowercase());
+        let rank = |word: &str| match () {
+            () if names.iter().any(|name| name == word) => Some(Rank::IsName),
+            () if names.iter().any(|name| name.contains(word)) => Some(Rank::Name),
+            () if title.contains(word) => Some(Rank::Title),
+            () => text.contains(word).then_some(Rank::Text),
+        };
+        let ranks: Option<Vec<Rank>> = words.split_whitespace().map(rank).collect();
+        Some((ranks?.into_iter().max()?, info))
+    });
+    let mut found: Vec<_> = ranked.collect();
+    // The classes come in the order of their names.
+    found.sort_by_key(|(rank, _)| *rank);
+    found
 }
 
 fn described(info: &ClassInfo) -> Value {

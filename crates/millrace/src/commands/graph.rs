@@ -44,7 +44,7 @@ impl Graph {
         let router = configure(&mut loaded, options);
         show(&loaded.diagnostics, &loaded.map);
         if drawable {
-            let drawing = Drawing::new(&loaded.graph, router.as_ref());
+            let drawing = Drawing::new(&loaded.graph, router.as_deref());
             output::print(match self.format {
                 Format::Dot => dot(&drawing),
                 Format::Svg => svg(&drawing)

@@ -6,7 +6,7 @@ use std::path::PathBuf;
 use std::process::ExitCode;
 
 use millrace_core::Router;
-use millrace_core::router::Seat;
+use millrace_core::plan::Seat;
 use millrace_io::{DefaultMethod, Method};
 use serde_json::{Value, json};
 

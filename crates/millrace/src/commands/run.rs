@@ -10,8 +10,8 @@ use std::time::Duration;
 use anyhow::Context;
 use millrace_core::args::Seconds;
 use millrace_core::memory::Arena;
-use millrace_core::router::initialize;
-use millrace_core::{Engine, Router, Timestamp, isa};
+use millrace_core::run::initialize;
+use millrace_core::{Engine, Phase, Router, Timestamp, isa};
 use millrace_io::{DefaultMethod, Method};
 use serde_json::json;
 
@@ -146,12 +146,12 @@ impl Run {
             }
         };
         let router = engine.router().clone();
-        show(&router.take_findings(), &loaded.map);
+        show(engine.findings(), &loaded.map);
         let started = match start_devices(&router) {
             Ok(started) => started,
             Err(error) => {
                 complain(error);
-                router.halt();
+                router.enter(Phase::Halted);
                 engine.run();
                 return Ok(ExitCode::FAILURE);
             }
@@ -216,7 +216,7 @@ impl Run {
     }
 
     /// Runs the engine for the time that it is given.
-    fn drive(&self, mut engine: Engine) -> anyhow::Result<millrace_core::engine::Outcome> {
+    fn drive(&self, mut engine: Engine) -> anyhow::Result<millrace_core::run::Outcome> {
         let Some(time) = self.time else { return Ok(engine.run()) };
         let router = engine.router().clone();
         let (ended, end) = channel::<()>();
@@ -228,13 +228,13 @@ impl Run {
                 true => stop_if_time_stands(&router, time, &end),
                 false => {
                     let _ = end.recv_timeout(time);
-                    router.stop();
+                    router.enter(Phase::Draining);
                 }
             }
         })?;
         if is_virtual {
             engine.run_until(router.clock().now() + Timestamp::from(time));
-            router.stop();
+            router.enter(Phase::Draining);
         }
         let outcome = engine.run();
         drop(ended);
@@ -288,7 +288,7 @@ fn stop_if_time_stands(router: &Router, time: Duration, end: &Receiver<()>) {
             complain(format_args!(
                 "virtual time stands still: the router has been at work for {patience:?}, and is stopped"
             ));
-            return router.stop();
+            return router.enter(Phase::Draining);
         }
     }
 }

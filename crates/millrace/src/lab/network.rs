@@ -3,8 +3,9 @@
 use std::net::Ipv4Addr;
 
 use millrace_core::Args;
+use millrace_core::args::address_info;
 use millrace_core::args::{Ipv4Network, Scope, parse};
-use millrace_core::names::{NameTable, address_info};
+use millrace_core::names::NameTable;
 use millrace_core::net::Ipv4Prefix;
 use millrace_elements::devices::interface::netmap;
 use millrace_lang::Graph;

@@ -5,8 +5,8 @@ use std::net::Ipv4Addr;
 use std::sync::{Arc, OnceLock};
 use std::time::{Duration, Instant};
 
-use millrace_core::Router;
 use millrace_core::net::{EtherAddress, Ipv4Prefix};
+use millrace_core::{Phase, Router};
 use serde_json::{Value, json};
 
 use super::exchange::{Exchange, Kind};
@@ -293,7 +293,7 @@ impl World {
         self.finished = true;
         if let Some(router) = self.router.get() {
             router.request_stop();
-            router.stop();
+            router.enter(Phase::Draining);
         }
     }
 

@@ -219,7 +219,7 @@ fn since(now: &ElementStats, then: &ElementStats) -> ElementStats {
 #[cfg(test)]
 mod tests {
     use millrace_core::Timestamp;
-    use millrace_core::router::initialize;
+    use millrace_core::run::initialize;
 
     use super::*;
     use crate::config::{Origin as Configuration, load};

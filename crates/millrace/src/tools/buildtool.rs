@@ -5,7 +5,7 @@ use std::collections::BTreeSet;
 use std::io::Read;
 
 use millrace_core::Registry;
-use millrace_core::router::FEATURES;
+use millrace_core::run::FEATURES;
 
 use super::session::Session;
 use super::tool::{Stop, Tool};

@@ -35,13 +35,38 @@ fn several_files_are_checked_and_each_gets_a_verdict() {
 
 #[test]
 fn what_breaks_batches_is_named() {
-    let done =
-        millrace(&["check", "-e", "s :: InfiniteSource -> Queue -> Unqueue(BURST 8) -> Discard"]);
-    assert_eq!(done.status, 0);
-    let remarks: Vec<&str> =
-        done.stderr.lines().filter(|line| line.starts_with("  batches: ")).collect();
-    assert_eq!(remarks.len(), 1, "{remarks:?}");
-    assert!(remarks[0].contains("config:1 (s :: InfiniteSource) sends bursts of 1"));
+    let notes = |text: &str| {
+        let done = millrace(&["check", "-e", text]);
+        assert_eq!(done.status, 0, "{}", done.stderr);
+        assert!(done.stderr.ends_with(", no errors\n"), "{}", done.stderr);
+        let notes = done.stderr.lines().filter_map(|line| line.strip_prefix("note: "));
+        notes.map(str::to_owned).collect::<Vec<_>>()
+    };
+    let bursts = "sends bursts of 1, so what is below gets batches of 1; say BURST 32, for example";
+    assert_eq!(notes("InfiniteSource -> Queue -> Unqueue(BURST 8) -> Discard"), [bursts]);
+    assert!(notes("InfiniteSource -> Unqueue(BURST 8) -> Discard").is_empty());
+    let one = "packets go on one at a time";
+    assert_eq!(notes("Idle -> Queue -> RatedUnqueue(10) -> Discard"), [one]);
+    assert_eq!(notes("Idle -> Queue -> Unqueue -> Discard"), [format!("{one}: BURST is 1")]);
+    let alone = "while it shows packets, every packet goes through the whole router by itself instead of in a batch";
+    assert_eq!(notes("Idle -> Print -> Discard"), [alone]);
+    assert!(notes("Idle -> Print(ACTIVE false) -> Discard").is_empty());
+}
+
+#[test]
+fn an_argument_without_effect_is_named() {
+    let text = "Idle -> d :: Discard(COUNT false)";
+    let done = millrace(&["check", "-e", text]);
+    assert_eq!(done.status, 0, "{}", done.stderr);
+    let note = "note: COUNT is accepted without effect: packets are always counted\n";
+    assert!(done.stderr.starts_with(note), "{}", done.stderr);
+    assert!(done.stderr.contains("While configuring ‘d :: Discard’"), "{}", done.stderr);
+    // Who runs it is not told.
+    let run = millrace(&["run", "--for", "1ms", "-e", text]);
+    assert!(!run.stderr.contains("COUNT"), "{}", run.stderr);
+    let wrong = millrace(&["check", "-e", "Idle -> Discard(COUNT maybe)"]);
+    assert!(wrong.stderr.contains("COUNT: parse error"), "{}", wrong.stderr);
+    assert_eq!(wrong.status, 1);
 }
 
 #[test]

@@ -130,3 +130,37 @@ fn elements_are_listed_and_explained() {
         "millrace: there is no element class ‘Diskard’; did you mean ‘Discard’?\n"
     );
 }
+
+#[test]
+fn elements_are_found_by_words() {
+    let found = |words: &[&str]| {
+        let done = millrace(&[&["elements"], words].concat());
+        assert_eq!(done.status, 0, "{}", done.stderr);
+        let names = done.stdout.lines().filter_map(|line| line.split_whitespace().next());
+        (names.map(str::to_owned).collect::<Vec<_>>(), done.stderr)
+    };
+    // The class of that name, those with it in theirs, in their title, in their text.
+    let (names, near) = found(&["discard"]);
+    let at = |name: &str| names.iter().position(|found| found == name).unwrap();
+    assert_eq!((at("Discard"), near.as_str()), (0, ""));
+    let order = ["Discard", "Idle", "Queue"].map(at);
+    assert!(order.is_sorted(), "{names:?}");
+
+    // All words, in whatever case and order, in one argument or several.
+    let (names, _) = found(&["TTL", "decrements"]);
+    assert!(names.starts_with(&["DecIPTTL".to_owned()]), "{names:?}");
+    assert_eq!(found(&["Decrements ttl"]).0, names);
+    assert!(!names.contains(&"Discard".to_owned()));
+
+    let (_, near) = found(&["prints"]);
+    assert_eq!(near, "There is no element class ‘prints’; did you mean ‘Print’?\n");
+
+    let json = millrace(&["elements", "decrements", "ttl", "--json"]).stdout;
+    let json: serde_json::Value = serde_json::from_str(&json).unwrap();
+    assert_eq!(json[0]["name"], "DecIPTTL");
+    assert_eq!(json[0]["per_packet"], true);
+    let nowhere = millrace(&["elements", "discard", "xyzzy"]);
+    assert_eq!(nowhere.status, 1);
+    let expected = "there is no element class ‘discard xyzzy’; `millrace elements` lists them\n";
+    assert_eq!(nowhere.stderr, format!("millrace: {expected}"));
+}

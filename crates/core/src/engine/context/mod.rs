@@ -5,18 +5,15 @@ mod running;
 use std::sync::Arc;
 use std::time::Instant;
 
-use self::running::Leaving;
-use super::biased::Identity;
-use super::dispatch::{NOWHERE, Waiting, Wiring};
-use super::moment::Moment;
-use super::program::Program;
+use super::biased::{Identified, Identity};
+use super::dispatch::Waiting;
+use super::node::{Node, Nodes};
 use super::published::Seat;
 use super::round::Rounds;
-use super::timer::TimerQueue;
-use super::{Task, Waker};
 use crate::drops::Reason;
-use crate::element::node::Node;
+use crate::graph::{NOWHERE, Wiring};
 use crate::memory::{Batch, Drain, Packet, Ports};
+use crate::moment::{InRound, Moment, sealed};
 use crate::router::Router;
 use crate::stats::NodeStats;
 use crate::time::Timestamp;
@@ -29,7 +26,7 @@ use crate::time::Timestamp;
 #[repr(align(128))]
 pub struct Context {
     /// The thread, the time, random numbers.
-    pub(in crate::engine) moment: Moment,
+    pub(crate) moment: Moment,
     identity: Identity,
     /// Its registration as a reader of published values.
     seat: Seat,
@@ -41,7 +38,7 @@ pub struct Context {
     woken: Option<Timestamp>,
     /// The running element, which of its tasks or timers runs, and its outputs and inputs.
     running: Running,
-    /// The start of the running element's time, in cycles.
+    /// When the time of the running element began to count, in cycles.
     mark: u64,
     waiting: Waiting,
     /// One instance of each element that this thread reaches; absent while it runs.
@@ -49,18 +46,14 @@ pub struct Context {
     /// How often running elements have been entered again since a pull returned.
     again: usize,
     wiring: Arc<Wiring>,
-    /// The program for elements that process packets one by one; absent while it runs.
-    program: Option<Box<Program>>,
-    tasks: Vec<Task>,
-    leaving: Vec<Leaving>,
-    timers: TimerQueue,
+    /// Where instances come from.
+    source: Arc<dyn Nodes>,
     /// The time limit for elements to finish their packets in flight, once they begin to.
     drains_until: Option<Instant>,
-    waker: Arc<Waker>,
 }
 
 #[derive(Clone, Copy, Default)]
-struct Running {
+pub(super) struct Running {
     element: usize,
     index: usize,
     first_output: usize,
@@ -254,7 +247,8 @@ impl Context {
         const MOST: usize = 64;
         self.again += 1;
         let again = self.again <= MOST;
-        again.then(|| self.router.instantiate_reentrant(element)).flatten()
+        let reentrant = || self.router.member(element).is_some_and(|one| one.class.reentrant);
+        (again && reentrant()).then(|| self.source.node(element)).flatten()
     }
 
     /// Drops a packet and counts the reason. Returns `None`, so that
@@ -336,12 +330,6 @@ impl Context {
         self.moment.thread
     }
 
-    /// The identity of this context among all contexts of the process.
-    #[inline]
-    pub(in crate::engine) fn identity(&self) -> &Identity {
-        &self.identity
-    }
-
     /// The time when this round of the thread's loop began. It comes from the processor's time stamp counter,
     /// if that is steady, and is within a microsecond of the clock.
     #[inline]
@@ -404,6 +392,22 @@ impl Context {
     }
 }
 
+impl InRound for Context {
+    #[inline(always)]
+    fn thread(&self) -> usize {
+        self.moment.thread
+    }
+}
+
+impl sealed::Sealed for Context {}
+
+impl Identified for Context {
+    #[inline(always)]
+    fn identity(&self) -> &Identity {
+        &self.identity
+    }
+}
+
 /// Batches are scattered packet by packet to ports below this one.
 const WAYS: usize = 16;
 
@@ -420,20 +424,15 @@ fn reason_to_drop(port: u16) -> Reason {
 pub(crate) struct Parts {
     pub(crate) thread: usize,
     pub(crate) router: Arc<Router>,
-    pub(crate) stats: Arc<[NodeStats]>,
     pub(crate) nodes: Vec<Option<Box<dyn Node>>>,
     pub(crate) wiring: Arc<Wiring>,
-    pub(crate) program: Program,
-    pub(crate) tasks: Vec<Task>,
-    pub(crate) waker: Arc<Waker>,
+    pub(crate) source: Arc<dyn Nodes>,
     pub(crate) seed: u64,
 }
 
 impl From<Parts> for Context {
     fn from(parts: Parts) -> Self {
-        let Parts { thread, router, stats, mut nodes, wiring, mut program, tasks, waker, seed } =
-            parts;
-        program.link(&mut nodes);
+        let Parts { thread, router, nodes, wiring, source, seed } = parts;
         let random = fastrand::Rng::with_seed(seed);
         Self {
             moment: Moment { thread, now: router.clock().now(), random },
@@ -441,20 +440,16 @@ impl From<Parts> for Context {
             seat: Seat::new(),
             rounds: Rounds::new(),
             woken: None,
+            stats: router.stats_on(thread).clone(),
             router,
-            stats,
             running: Running { element: nodes.len(), ..Running::default() },
             mark: crate::cycles::now(),
             waiting: Waiting::new(wiring.frames.len()),
             nodes,
             again: 0,
             wiring,
-            program: Some(Box::new(program)),
-            tasks,
-            leaving: Vec::new(),
-            timers: TimerQueue::default(),
+            source,
             drains_until: None,
-            waker,
         }
     }
 }

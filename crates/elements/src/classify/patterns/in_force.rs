@@ -4,8 +4,8 @@ use std::ops::Deref;
 use std::sync::atomic::{AtomicU64, Ordering::Relaxed};
 use std::sync::{Arc, MutexGuard};
 
+use millrace_core::InRound;
 use millrace_core::element::HandlerError;
-use millrace_core::engine::InRound;
 use millrace_core::{Call, Element, Handlers, Lock, Published};
 
 /// The value in force, which can be replaced while packets are classified.

@@ -6,9 +6,9 @@ use std::sync::atomic::{AtomicBool, Ordering::Relaxed};
 use std::sync::{Arc, OnceLock};
 use std::time::{Duration, Instant};
 
+use millrace_core::InRound;
 use millrace_core::args::{Arg, ArgError, ArgText, FileName, Scope};
 use millrace_core::element::HandlerError;
-use millrace_core::engine::InRound;
 use millrace_core::headers::ether_type;
 use millrace_core::{
     Args, Call, Context, Element, Handlers, Inspection, Lock, Packet, Reason, Refused,

@@ -9,7 +9,7 @@ use std::thread::ThreadId;
 
 use millrace_core::args::{self, Seconds};
 use millrace_core::element::Text;
-use millrace_core::{Lock, Router, Timer, Timestamp, os_error_text};
+use millrace_core::{Lock, Phase, Router, Timer, Timestamp, os_error_text};
 use millrace_lang::config::unquote;
 
 use super::errors::{Errors, declaration};
@@ -224,7 +224,7 @@ impl Machine {
             if !matches!(ended, Ended::Well(_)) || !waits {
                 return false;
             }
-            if !place.router.is_stopping() {
+            if place.router.phase() == Phase::Running {
                 return true;
             }
         }

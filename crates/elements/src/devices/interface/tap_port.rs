@@ -56,16 +56,24 @@ impl TapPort {
         };
         let headroom = args.in_range("HEADROOM", Kind::Keyword, 0..=8190u32).unwrap_or(128);
         let burst = args.in_range("BURST", Kind::Keyword, 1..=Batch::CAPACITY as u32);
-        let ether: Option<EtherAddress> = args.optional_keyword("ETHER");
-        let _ignore: bool = args.keyword("IGNORE_QUEUE_OVERFLOWS", false);
+        let ether: Option<EtherAddress> = match kind {
+            TapKind::Tap => args.optional_keyword("ETHER"),
+            TapKind::Tun => {
+                let reason = "a TUN interface has no Ethernet address";
+                args.ignored::<EtherAddress>("ETHER", Kind::Keyword, reason);
+                None
+            }
+        };
+        args.ignored::<bool>(
+            "IGNORE_QUEUE_OVERFLOWS",
+            Kind::Keyword,
+            "errors of one kind are always reported only once",
+        );
         let mtu = args.in_range("MTU", Kind::Keyword, SHORTEST_MTU..=65_521);
         let name = device_name(args);
         let receiving = receiving(args);
         if gateway.is_some_and(|gateway| !ipv4.contains(gateway)) {
             args.error("GATEWAY", format!("GATEWAY must be in the network {}", ipv4.truncated()));
-        }
-        if kind == TapKind::Tun && ether.is_some() {
-            args.warn("ETHER", "ETHER has no effect: a TUN interface has no Ethernet address");
         }
         args.complete()?;
         let options = TapOptions {

@@ -102,7 +102,7 @@ impl Recording {
         let args = &mut setup.args;
         let rounds: i64 = args.keyword("STOP", -1);
         let stop_after: Seconds = args.keyword("STOP_TIME", Seconds::ZERO);
-        let quick_clone = args.keyword("QUICK_CLONE", false);
+        args.ignored::<bool>("QUICK_CLONE", Kind::Keyword, "packets are never copied to be sent");
         let burst = args.in_range("BURST", Kind::Keyword, 1..=Batch::CAPACITY as u32);
         let verbose = verbosity(args);
         let free_on_terminate = args.keyword("FREEONTERMINATE", true);
@@ -110,12 +110,6 @@ impl Recording {
         let active = args.keyword("ACTIVE", true);
         let use_signal = args.keyword("USE_SIGNAL", true);
         let inputs = setup.inputs();
-        if quick_clone {
-            setup.advise(
-                "QUICK_CLONE changes nothing: packets are sent without copying in any case, and \
-                 an element that writes to one gets a copy",
-            );
-        }
         Self {
             burst: burst.unwrap_or(64) as usize,
             limit: usize::try_from(limit).ok(),

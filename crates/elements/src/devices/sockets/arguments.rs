@@ -50,6 +50,7 @@ impl Endpoint {
     pub(crate) fn configure(setup: &mut Setup<'_>) -> Result<Self, Failed> {
         let has_output = setup.outputs() > 0;
         let args = &mut setup.args;
+        args.ignored::<bool>("PROPER", Kind::Keyword, "PlanetLab is not supported");
         let name: String = args.mandatory("TYPE");
         let Some(transport) = Transport::parse(&name) else {
             args.error("TYPE", "the type must be TCP, UDP, UNIX or UNIX_DGRAM");
@@ -65,7 +66,6 @@ impl Endpoint {
         let allow = args.optional_keyword("ALLOW");
         let deny = args.optional_keyword("DENY");
         let verbose = args.keyword("VERBOSE", false);
-        let _proper: bool = args.keyword("PROPER", false);
         args.complete()?;
         let is_client = client.unwrap_or(!has_output || local.is_some());
         Ok(Self {

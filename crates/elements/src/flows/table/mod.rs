@@ -23,7 +23,7 @@ use std::sync::Arc;
 use std::sync::atomic::Ordering::{AcqRel, Acquire, Relaxed, Release};
 use std::sync::atomic::{AtomicU32, AtomicU64, fence};
 
-use millrace_core::engine::InRound;
+use millrace_core::InRound;
 use millrace_core::{Lock, Published, Timestamp};
 
 use super::key::TableKey;

@@ -382,7 +382,7 @@ impl<A: Family> Stage for Lookup<A> {
 #[cfg(test)]
 mod tests {
     use millrace_core::Registry;
-    use millrace_core::router::{Options, check};
+    use millrace_core::run::{Options, check};
     use millrace_lang::SourceMap;
 
     use super::*;

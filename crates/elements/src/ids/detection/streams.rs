@@ -1,6 +1,6 @@
 //! TCP streams, one per direction of a connection: the state of the search, and how far it has got.
 
-use millrace_core::engine::InRound;
+use millrace_core::InRound;
 use millrace_core::headers::{TcpHeader, tcp_flags};
 use millrace_match::patterns::{Kind, StreamMatcher, StreamState, Text};
 

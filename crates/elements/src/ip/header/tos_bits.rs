@@ -3,9 +3,7 @@
 use std::sync::atomic::{AtomicU8, Ordering::Relaxed};
 
 use millrace_core::args::Args;
-use millrace_core::{Batch, Context, Failed, Handlers, Lock, Reason, Setup, checksum};
-
-use crate::ip::{network_header, network_header_mut};
+use millrace_core::{Failed, Handlers, Lock, Reason, Setup, View, Way};
 
 /// The bits to set, and the text of the argument that gave them.
 pub(crate) struct TosBits {
@@ -35,23 +33,18 @@ impl TosBits {
         Ok(Self { field, bits: bits.into(), text: Lock::new(text.unwrap_or_default()) })
     }
 
-    pub(crate) fn process(&self, cx: &mut Context, batch: &mut Batch) {
-        let (bits, kept) = (self.bits.load(Relaxed), self.field.kept);
-        batch.map_filter(|mut packet| {
-            let Some(tos) = network_header(&packet).map(|ip| ip.tos) else {
-                return cx.drop(packet, Reason::NoHeader);
-            };
-            let new = tos & kept | bits;
-            if new != tos
-                && let Some(ip) = network_header_mut(&mut packet)
-            {
-                ip.tos = new;
-                let word = |tos| u16::from_be_bytes([ip.version_ihl, tos]);
-                let sum = checksum::update(ip.checksum.get(), word(tos), word(new));
-                ip.checksum.set(sum);
-            }
-            Some(packet)
-        });
+    #[inline]
+    pub(crate) fn treat(&self, packet: &mut View) -> Way {
+        let Some(tos) = packet.ipv4().map(|ip| ip.tos) else {
+            return Way::drop(Reason::NoHeader);
+        };
+        let new = tos & self.field.kept | self.bits.load(Relaxed);
+        if new != tos
+            && let Some(ip) = packet.ipv4_mut()
+        {
+            ip.set_tos(new);
+        }
+        Way::ON
     }
 
     /// Declares the handler of class `E`, which holds bits.

@@ -45,7 +45,7 @@ pub struct BandwidthRatedUnqueue(Rated);
 register!(BandwidthRatedUnqueue, "bandwidth_rated_unqueue.rs");
 
 impl Element for BandwidthRatedUnqueue {
-    const CLASS: Class = Class::new("BandwidthRatedUnqueue", "1/1", "l/h").breaks_batches();
+    const CLASS: Class = Class::new("BandwidthRatedUnqueue", "1/1", "l/h");
     type Local = ();
 
     fn configure(setup: &mut Setup<'_>) -> Result<Self, Failed> {

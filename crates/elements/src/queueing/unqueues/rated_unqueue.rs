@@ -50,7 +50,7 @@ pub struct RatedUnqueue(Rated);
 register!(RatedUnqueue, "rated_unqueue.rs");
 
 impl Element for RatedUnqueue {
-    const CLASS: Class = Class::new("RatedUnqueue", "1/1", "l/h").breaks_batches();
+    const CLASS: Class = Class::new("RatedUnqueue", "1/1", "l/h");
     type Local = ();
 
     fn configure(setup: &mut Setup<'_>) -> Result<Self, Failed> {
@@ -100,6 +100,7 @@ impl Rated {
         let pace = Pace::configure(&mut setup.args, unit);
         let active = setup.args.keyword("ACTIVE", true);
         setup.args.complete()?;
+        setup.args.advise((), "packets go on one at a time");
         Ok(Self {
             pace: Lock::new(pace),
             active: active.into(),

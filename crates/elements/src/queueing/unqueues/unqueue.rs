@@ -64,7 +64,7 @@ impl Element for Unqueue {
         let limit: i32 = setup.args.keyword("LIMIT", -1);
         setup.args.complete()?;
         if burst == 1 {
-            setup.advise("passes single packets on: BURST is 1");
+            setup.args.advise("BURST", "packets go on one at a time: BURST is 1");
         }
         Ok(Self {
             burst: bounded(burst).into(),

@@ -9,7 +9,7 @@ use std::sync::atomic::{AtomicU32, Ordering::Relaxed};
 use std::sync::{Arc, MutexGuard, OnceLock};
 
 use fastrand::Rng;
-use millrace_core::args::{Annotation, ArgText, Scope, Seconds, Word};
+use millrace_core::args::{Annotation, ArgText, Kind, Scope, Seconds, Word};
 use millrace_core::memory::Ports;
 use millrace_core::{
     Batch, Context, Failed, HandlerError, Init, Lock, Packet, Reason, Refused, Setup, Timer,
@@ -489,8 +489,7 @@ pub(super) fn annotations(setup: &mut Setup<'_>, with_destination: bool) -> Anno
     };
     let reply: Option<Annotation<1>> = setup.args.optional_keyword("REPLY_ANNO");
     let aggregate = setup.args.keyword("SET_AGGREGATE", false);
-    // All threads share the mappings, so there is nothing to migrate.
-    let _: bool = setup.args.keyword("HANDLE_MIGRATION", false);
+    setup.args.ignored::<bool>("HANDLE_MIGRATION", Kind::Keyword, "all threads share the mappings");
     Annotations { destination, reply: reply.map(|anno| anno.0), aggregate }
 }
 

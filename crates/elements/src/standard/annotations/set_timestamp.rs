@@ -10,7 +10,8 @@
 //! # Arguments
 //! - TIMESTAMP: seconds since 1970. Positional, default: the current time.
 //! - FIRST: whether to set the first-timestamp annotation instead. Default false.
-//! - PER_BATCH: accepted and ignored; packets of one batch always get the same time. Default true.
+//! - DELTA: must be false; use SetTimestampDelta.
+//! - PER_BATCH: accepted without effect: packets of one batch always get the same time.
 //!
 //! # Ports
 //! One agnostic input, one agnostic output.
@@ -29,6 +30,7 @@
 //! # See also
 //! InfiniteSource, FromDump
 
+use millrace_core::args::Kind;
 use millrace_core::{
     Class, Element, Failed, Moment, PerPacket, Setup, Timestamp, View, Way, register,
 };
@@ -50,7 +52,11 @@ impl Element for SetTimestamp {
         let time = setup.args.optional("TIMESTAMP");
         let first = setup.args.keyword("FIRST", false);
         let delta = setup.args.keyword("DELTA", false);
-        let _always: bool = setup.args.keyword("PER_BATCH", true);
+        setup.args.ignored::<bool>(
+            "PER_BATCH",
+            Kind::Keyword,
+            "packets of one batch always get the same time",
+        );
         setup.args.complete()?;
         if delta {
             let message = "SetTimestamp(DELTA) is deprecated, use SetTimestampDelta(TYPE FIRST)";

@@ -10,7 +10,7 @@
 //! # Arguments
 //! - OFFSET: where to write, in bytes. Positional, mandatory.
 //! - ANNO: one-byte annotation, by name or offset. Positional, default PAINT.
-//! - GROW: accepted and ignored; packets never need to grow.
+//! - GROW: accepted without effect: packets never need to grow.
 //!
 //! # Ports
 //! One agnostic input, one agnostic output.
@@ -29,7 +29,7 @@
 //! # See also
 //! StoreData, Paint
 
-use millrace_core::args::Annotation;
+use millrace_core::args::{Annotation, Kind};
 use millrace_core::{Class, Element, Failed, Moment, PerPacket, Setup, View, Way, register};
 
 use super::PAINT;
@@ -49,7 +49,7 @@ impl Element for StoreAnno {
     fn configure(setup: &mut Setup<'_>) -> Result<Self, Failed> {
         let offset: u32 = setup.args.mandatory("OFFSET");
         let Annotation(anno) = setup.args.positional("ANNO", PAINT);
-        let _never: bool = setup.args.keyword("GROW", false);
+        setup.args.ignored::<bool>("GROW", Kind::Keyword, "packets never need to grow");
         setup.args.complete()?;
         Ok(Self { offset: offset as usize, anno })
     }

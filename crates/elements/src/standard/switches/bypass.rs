@@ -13,8 +13,8 @@
 //!
 //! # Arguments
 //! - ACTIVE: whether packets use the side path. Positional, default false.
-//! - INLINE: accepted and ignored. In Click, true keeps the element in the path, and false lets Click connect its
-//!   neighbours directly. Default false.
+//! - INLINE: accepted without effect: the element always stays in the path. In Click, false lets Click connect its
+//!   neighbours directly.
 //!
 //! # Ports
 //! One or two agnostic inputs, one or two agnostic outputs.
@@ -36,6 +36,7 @@
 
 use std::sync::atomic::{AtomicBool, Ordering::Relaxed};
 
+use millrace_core::args::Kind;
 use millrace_core::{Batch, Class, Context, Element, Failed, Handlers, Setup, register};
 
 use crate::standard::click_word;
@@ -55,7 +56,7 @@ impl Element for Bypass {
 
     fn configure(setup: &mut Setup<'_>) -> Result<Self, Failed> {
         let active = setup.args.positional("ACTIVE", false);
-        let _always: bool = setup.args.keyword("INLINE", false);
+        setup.args.ignored::<bool>("INLINE", Kind::Keyword, "the element always stays in the path");
         setup.args.complete()?;
         let (inputs, outputs) = (setup.inputs(), setup.outputs());
         Ok(Self { active: AtomicBool::new(active), inputs, outputs })

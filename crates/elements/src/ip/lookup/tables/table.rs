@@ -5,7 +5,7 @@ use std::net::Ipv4Addr;
 use std::sync::{Arc, MutexGuard};
 
 use foldhash::fast::RandomState;
-use millrace_core::engine::InRound;
+use millrace_core::InRound;
 use millrace_core::{Lock, Published};
 
 use super::fib::{Change, Fib, FibWriter, Part, Readers, Routes};
