@@ -20,6 +20,7 @@
 //! | [`testing`] | a bench for one element |
 
 pub mod args;
+pub mod capability;
 pub mod checksum;
 pub mod clock;
 pub mod cycles;
@@ -52,6 +53,7 @@ pub mod topology;
 pub use linkme;
 
 pub use args::{Arg, Args};
+pub use capability::{Capability, Offers};
 pub use drops::Reason;
 pub use element::{
     Call, Class, Element, Failed, HandlerError, Handlers, Init, Inspection, PerPacket, Refused,

@@ -4,6 +4,7 @@
 //! classes register themselves when it is linked.
 
 pub mod aggregate;
+pub mod capability;
 pub mod classify;
 pub mod control;
 pub mod devices;

@@ -3,3 +3,4 @@
 //! Classes register themselves when the crate is linked into a program; see `main.rs`.
 
 pub mod every_nth;
+pub mod lifo_queue;

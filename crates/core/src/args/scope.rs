@@ -2,8 +2,9 @@
 
 use std::fmt;
 use std::net::{Ipv4Addr, Ipv6Addr};
-use std::sync::LazyLock;
+use std::sync::{Arc, LazyLock};
 
+use crate::capability::{Capability, Offers};
 use crate::names::{Addresses, DeviceAddresses, NameTable, NumberKind, enclosing};
 use crate::net::{EtherAddress, Ipv4Prefix, Ipv6Prefix};
 
@@ -27,6 +28,9 @@ pub trait ElementLookup {
     fn names(&self) -> Vec<String> {
         Vec::new()
     }
+
+    /// Asks the element with this index for what it [offers](crate::Element::capabilities), if there is an element yet.
+    fn offer(&self, _id: usize, _offers: &mut Offers<'_>) {}
 }
 
 impl<F: Fn(&str) -> Option<usize>> ElementLookup for F {
@@ -98,6 +102,12 @@ impl<'a> Scope<'a> {
     /// The source of the addresses of network devices.
     pub fn devices(&self) -> Option<&'a dyn DeviceAddresses> {
         self.devices
+    }
+
+    /// What element `id` offers as a `T`. While elements are configured, only those of earlier
+    /// [phases](crate::Class::phase) offer anything.
+    pub fn offered<T: Capability + ?Sized>(&self, id: usize) -> Option<Arc<T>> {
+        Offers::find(|offers| self.elements.offer(id, offers))
     }
 
     /// The element that a name means here: the nearest one, from inside out.

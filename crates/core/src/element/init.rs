@@ -7,7 +7,7 @@ use millrace_lang::Diagnostic;
 
 use crate::clock::Clock;
 use crate::graph::PortKind;
-use crate::router::{Path, Router, nearest};
+use crate::router::{Path, Router};
 use crate::schedule::{Notifier, Task};
 
 /// Why an element could not be initialised or cleaned up.
@@ -101,11 +101,6 @@ impl<'a> Init<'a> {
         self.router.services().get()
     }
 
-    /// The element of class `E` with this full name, or with this name in an enclosing compound element.
-    pub fn element<E: Any + Send + Sync>(&self, name: &str) -> Option<Arc<E>> {
-        self.router.element(self.router.resolve(self.id, name)?)
-    }
-
     /// The threads whose packets can reach this element, one bit each.
     pub fn threads(&self) -> u64 {
         self.router.plan().reach[self.id]
@@ -129,16 +124,6 @@ impl<'a> Init<'a> {
     /// The state of the queues upstream of pull input `port`, without waiting for them.
     pub fn upstream(&self, port: usize) -> Listening {
         Listening { path: Path::upstream(self.router, self.id, port) }
-    }
-
-    /// The nearest elements downstream of push output `port` for which `is_end` is true.
-    pub fn nearest_downstream(&self, port: usize, is_end: impl Fn(usize) -> bool) -> Vec<usize> {
-        nearest(self.router, (self.id, port), false, is_end)
-    }
-
-    /// The nearest elements upstream of pull input `port` for which `is_end` is true.
-    pub fn nearest_upstream(&self, port: usize, is_end: impl Fn(usize) -> bool) -> Vec<usize> {
-        nearest(self.router, (self.id, port), true, is_end)
     }
 
     /// Schedules `task` whenever a queue downstream of push output `port` has room again.

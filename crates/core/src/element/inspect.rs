@@ -58,11 +58,6 @@ impl<'a> Inspection<'a> {
         self.router.member(id).map(|member| member.span)
     }
 
-    /// The element, if it is of class `E`.
-    pub fn element<E: Any + Send + Sync>(&self, id: usize) -> Option<Arc<E>> {
-        self.router.element(id)
-    }
-
     /// The element that `name` means for element `from`: the nearest one in the enclosing compound elements.
     pub fn resolve(&self, from: usize, name: &str) -> Option<usize> {
         self.router.resolve(from, name)

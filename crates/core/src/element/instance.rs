@@ -12,6 +12,7 @@ use std::sync::Arc;
 use super::Element;
 use super::init::{Init, Refused};
 use super::inspect::Inspection;
+use crate::capability::Offers;
 use crate::engine::{Context, Node};
 use crate::memory::Batch;
 use crate::router::{Part, Router};
@@ -91,6 +92,10 @@ impl<T> Drop for Local<T> {
 }
 
 impl<E: Element> Part for E {
+    fn offer(self: Arc<Self>, offers: &mut Offers<'_>) {
+        Element::capabilities(&self, offers);
+    }
+
     fn notifier(&self, port: usize) -> Option<&Notifier> {
         Element::notifier(self, port)
     }

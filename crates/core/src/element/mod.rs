@@ -7,6 +7,7 @@
 mod init;
 mod inspect;
 mod instance;
+mod offered;
 mod per_packet;
 mod setup;
 
@@ -23,6 +24,9 @@ pub use crate::router::{
     ANY_HANDLER, Call, Handler, HandlerCall, HandlerError, Handlers, IntoText, Text,
 };
 
+use std::sync::Arc;
+
+use crate::capability::Offers;
 use crate::engine::Context;
 use crate::memory::Batch;
 use crate::router::Router;
@@ -94,6 +98,9 @@ pub trait Element: Sized + Send + Sync + 'static {
 
     /// Declares the handlers, in addition to those that every element has.
     fn handlers(_handlers: &mut Handlers<Self>) {}
+
+    /// Declares what the element offers other elements, each a [`Capability`]: a queue's length, a table.
+    fn capabilities(self: &Arc<Self>, _offers: &mut Offers<'_>) {}
 
     /// The signal that shows whether pull output `port` has packets. Elements that only forward packets need
     /// none.

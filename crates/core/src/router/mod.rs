@@ -29,6 +29,7 @@ pub use signals::Signals;
 
 use crate::Lock;
 use crate::args::{ElementLookup, Scope};
+use crate::capability::Offers;
 use crate::clock::Clock;
 use crate::graph::{Class, Link, PortKind};
 use crate::names::NameTable;
@@ -104,6 +105,11 @@ impl Member {
     /// Whether packets can pass it, and it shows them or their order at present, if its class does.
     fn shows(&self) -> bool {
         (!self.inputs.is_empty() || !self.outputs.is_empty()) && self.element.shows()
+    }
+
+    /// Asks the element for what it offers.
+    pub(crate) fn offer(&self, offers: &mut Offers<'_>) {
+        self.element.clone().offer(offers);
     }
 
     fn handler(&self, name: &str) -> Option<&Handler> {
@@ -232,7 +238,8 @@ impl Router {
         self.members.get(id).map_or("", |member| member.class.name)
     }
 
-    /// Element `id`, if it is of class `E`.
+    /// Element `id`, if it is of class `E`: for a class that looks for itself, as its successor or in a test. What an
+    /// element wants of others is [`offered`](Self::offered).
     pub fn element<E: Any + Send + Sync>(&self, id: usize) -> Option<Arc<E>> {
         let element: Arc<dyn Any + Send + Sync> = self.members.get(id)?.element.clone();
         element.downcast().ok()
@@ -289,5 +296,11 @@ impl ElementLookup for Router {
 
     fn names(&self) -> Vec<String> {
         self.members.iter().map(|member| member.name.clone()).collect()
+    }
+
+    fn offer(&self, id: usize, offers: &mut Offers<'_>) {
+        if let Some(member) = self.member(id) {
+            member.offer(offers);
+        }
     }
 }

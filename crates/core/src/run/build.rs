@@ -7,6 +7,7 @@ use millrace_lang::{Diagnostic, Graph, Severity, nearest, print_flat, variables}
 
 use super::elements::{Configured, Elements};
 use crate::args::{Args, ElementLookup, Scope};
+use crate::capability::Offers;
 use crate::clock::Clock;
 use crate::element::{AnyElement, Inspection, Setup};
 use crate::graph::{self, Class, Counts, Kinds};
@@ -249,9 +250,8 @@ impl<'a> Builder<'a> {
     /// Configures every element of a known class, in order of the phases. The parts are in the order of the
     /// graph, and complete unless an error is reported.
     fn configure(&mut self, counts: &[Counts]) -> Vec<Part> {
-        let lookup = NamesOf {
-            by_name: self.graph.elements.iter().enumerate().map(|(id, e)| (&*e.name, id)).collect(),
-        };
+        let by_name =
+            self.graph.elements.iter().enumerate().map(|(id, e)| (&*e.name, id)).collect();
         let devices = self.services.get::<DeviceBook>();
         let known: Vec<_> =
             self.infos.iter().enumerate().filter_map(|(id, info)| Some((id, (*info)?))).collect();
@@ -260,6 +260,7 @@ impl<'a> Builder<'a> {
         let mut parts: Vec<Option<Part>> = self.graph.elements.iter().map(|_| None).collect();
         for (id, info) in order {
             let declared = &self.graph.elements[id];
+            let lookup = NamesOf { by_name: &by_name, parts: &parts };
             let mut scope = Scope::new(&declared.name, &self.names, &lookup);
             if let Some(devices) = &devices {
                 scope = scope.with_devices(&*devices.0);
@@ -300,8 +301,10 @@ impl<'a> Builder<'a> {
     }
 }
 
+/// The elements by name, and those that are configured so far.
 struct NamesOf<'a> {
-    by_name: HashMap<&'a str, usize>,
+    by_name: &'a HashMap<&'a str, usize>,
+    parts: &'a [Option<Part>],
 }
 
 impl ElementLookup for NamesOf<'_> {
@@ -311,5 +314,11 @@ impl ElementLookup for NamesOf<'_> {
 
     fn names(&self) -> Vec<String> {
         self.by_name.keys().map(|name| (*name).to_owned()).collect()
+    }
+
+    fn offer(&self, id: usize, offers: &mut Offers<'_>) {
+        if let Some(Some((element, _))) = self.parts.get(id) {
+            element.clone().offer(offers);
+        }
     }
 }

@@ -40,7 +40,7 @@ use millrace_core::{
     Setup, Task, View, Way, register,
 };
 
-use super::aggregate_ip_flows::{AggregateIpFlows, Ended};
+use crate::capability::{AggregateNotifier, Ended};
 
 /// The element; its manual is at the top of the file.
 pub struct AggregateFirst {
@@ -71,7 +71,7 @@ impl Element for AggregateFirst {
 
     fn initialize(&self, init: &mut Init<'_>) -> Result<(), Refused> {
         if let Some(Listener { flows, ended, task }) = &self.notifier {
-            let flows = AggregateIpFlows::notifier(init.router(), flows.0)?;
+            let flows = init.require::<dyn AggregateNotifier>(flows.0)?;
             // An element is initialised once.
             let _ = ended.set(flows.listen(task.clone()));
         }

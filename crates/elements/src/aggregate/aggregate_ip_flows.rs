@@ -63,10 +63,11 @@ use std::sync::{Arc, OnceLock};
 use millrace_core::Router;
 use millrace_core::args::{ElementRef, FileName, Seconds};
 use millrace_core::{
-    Args, Batch, Class, Context, Element, Failed, Handlers, Init, Lock, Packet, Reason, Refused,
-    Setup, Task, register,
+    Args, Batch, Class, Context, Element, Failed, Handlers, Init, Lock, Offers, Packet, Reason,
+    Refused, Setup, Task, register,
 };
 
+use crate::capability::{AggregateNotifier, Ended};
 use flow_table::{FlowTable, Out, Record, Timeouts};
 
 /// The element; its manual is at the top of the file.
@@ -89,20 +90,6 @@ struct State {
     trace: Option<Box<dyn Write + Send>>,
     /// Packets waiting to leave.
     out: Vec<Out>,
-}
-
-/// The aggregates that have ended since the last call of `take`.
-#[derive(Debug)]
-pub struct Ended {
-    aggregates: Lock<Vec<u32>>,
-    task: Task,
-}
-
-impl Ended {
-    /// The aggregates that have ended since the last call, in that order.
-    pub fn take(&self) -> Vec<u32> {
-        std::mem::take(&mut self.aggregates.lock())
-    }
 }
 
 register!(AggregateIpFlows, "aggregate_ip_flows.rs");
@@ -197,6 +184,10 @@ impl Element for AggregateIpFlows {
         state.flows.waiting() + state.out.len()
     }
 
+    fn capabilities(self: &Arc<Self>, offers: &mut Offers<'_>) {
+        offers.provide::<dyn AggregateNotifier>(self.clone());
+    }
+
     fn cleanup(&self, _router: &Router) -> Result<(), Refused> {
         let mut state = self.state.lock();
         let records = state.flows.end();
@@ -220,24 +211,15 @@ fn open(name: &FileName) -> io::Result<Box<dyn Write + Send>> {
     }
 }
 
-impl AggregateIpFlows {
-    /// The element named by NOTIFIER.
-    ///
-    /// # Errors
-    /// The element is of another class.
-    pub fn notifier(router: &Router, id: usize) -> Result<Arc<Self>, Refused> {
-        router
-            .element(id)
-            .ok_or_else(|| Refused(format!("{} is not an AggregateNotifier", router.name_of(id))))
-    }
-
-    /// A list of the aggregates that end from now on; `task` is scheduled when one does.
-    pub fn listen(&self, task: Task) -> Arc<Ended> {
-        let ended = Arc::new(Ended { aggregates: Lock::default(), task });
+impl AggregateNotifier for AggregateIpFlows {
+    fn listen(&self, task: Task) -> Arc<Ended> {
+        let ended = Arc::new(Ended::new(task));
         self.listeners.lock().push(Arc::clone(&ended));
         ended
     }
+}
 
+impl AggregateIpFlows {
     /// Finds a packet's flow. The packet goes to `out` unless it has to wait; so do packets that it releases.
     fn treat(&self, cx: &Context, mut packet: Packet, out: &mut Vec<Out>) {
         if packet.timestamp().is_zero() {
@@ -280,9 +262,7 @@ impl AggregateIpFlows {
             return;
         }
         for ended in self.listeners.lock().iter() {
-            let mut aggregates = ended.aggregates.lock();
-            aggregates.extend(records.iter().map(|record| record.aggregate));
-            ended.task.schedule();
+            ended.note(records.iter().map(|record| record.aggregate));
         }
         if let Some(trace) = &mut state.trace {
             for record in records {

@@ -48,7 +48,7 @@ use millrace_core::{
     Task, Timestamp, register,
 };
 
-use super::aggregate_ip_flows::{AggregateIpFlows, Ended};
+use crate::capability::{AggregateNotifier, Ended};
 
 /// The element; its manual is at the top of the file.
 pub struct AggregateLast {
@@ -82,7 +82,7 @@ impl Element for AggregateLast {
 
     fn initialize(&self, init: &mut Init<'_>) -> Result<(), Refused> {
         if let Some(ElementRef(id)) = self.notifier {
-            let flows = AggregateIpFlows::notifier(init.router(), id)?;
+            let flows = init.require::<dyn AggregateNotifier>(id)?;
             let _ = self.ended.set(flows.listen(self.task.clone()));
         }
         Ok(())

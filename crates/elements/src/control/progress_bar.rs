@@ -56,6 +56,7 @@ use millrace_core::{
 
 /// The element; its manual is at the top of the file.
 pub struct ProgressBar {
+    id: usize,
     update: Timestamp,
     delay: Timestamp,
     check_stdout: bool,
@@ -101,7 +102,7 @@ impl Element for ProgressBar {
     type Local = ();
 
     fn configure(setup: &mut Setup<'_>) -> Result<Self, Failed> {
-        let timer = setup.timer();
+        let (id, timer) = (setup.id(), setup.timer());
         let args = &mut setup.args;
         let Names(positions) = args.mandatory("POSHANDLER");
         let Names(sizes) = args.positional("SIZEHANDLER", Names::default());
@@ -130,7 +131,7 @@ impl Element for ProgressBar {
         };
         let (update, delay) = (time(update, 250), time(delay, 0));
         let state = Lock::new(state);
-        Ok(Self { update, delay, check_stdout, inverted, fixed_size, timer, state })
+        Ok(Self { id, update, delay, check_stdout, inverted, fixed_size, timer, state })
     }
 
     fn initialize(&self, init: &mut Init<'_>) -> Result<(), Refused> {
@@ -148,29 +149,24 @@ impl Element for ProgressBar {
     }
 
     fn run_timer(&self, cx: &mut Context, (): &mut ()) {
-        self.draw(cx.router(), cx.element());
+        self.draw(cx.router());
     }
 
     fn cleanup(&self, router: &Router) -> Result<(), Refused> {
-        let id = (0..router.len()).find(|&id| {
-            router.element::<Self>(id).is_some_and(|one| std::ptr::eq(&raw const *one, self))
-        });
-        if let Some(id) = id
-            && self.state().stage == Stage::Middle
-        {
+        if self.state().stage == Stage::Middle {
             self.state().stage = Stage::Done;
-            self.draw(router, id);
+            self.draw(router);
         }
         Ok(())
     }
 
     fn handlers(handlers: &mut Handlers<Self>) {
         handlers.write("mark_stopped", |bar, call| {
-            bar.finish(call.router(), call.element(), false);
+            bar.finish(call.router(), false);
             Ok(())
         });
         handlers.write("mark_done", |bar, call| {
-            bar.finish(call.router(), call.element(), true);
+            bar.finish(call.router(), true);
             Ok(())
         });
         handlers.read("active", |bar, _| bar.state().active);
@@ -293,28 +289,28 @@ impl ProgressBar {
         self.state.lock()
     }
 
-    fn finish(&self, router: &Router, id: usize, full: bool) {
+    fn finish(&self, router: &Router, full: bool) {
         {
             let mut state = self.state();
             if state.stage >= Stage::Done || !state.active {
                 return;
             }
             if state.stage == Stage::First {
-                self.begin(&mut state, router, id);
+                self.begin(&mut state, router);
             }
             if full {
                 state.has_size = true;
-                state.size = sum(router, id, &state.positions).0;
+                state.size = sum(router, self.id, &state.positions).0;
             }
             state.stage = Stage::Done;
         }
         self.timer.unschedule();
-        self.draw(router, id);
+        self.draw(router);
     }
 
-    fn begin(&self, state: &mut State, router: &Router, id: usize) {
+    fn begin(&self, state: &mut State, router: &Router) {
         if !state.has_size {
-            (state.size, state.has_size) = sum(router, id, &state.sizes);
+            (state.size, state.has_size) = sum(router, self.id, &state.sizes);
         }
         state.last = 0.0;
         state.start = router.clock().now();
@@ -322,13 +318,13 @@ impl ProgressBar {
         state.stalled = Timestamp::ZERO;
     }
 
-    fn draw(&self, router: &Router, id: usize) {
+    fn draw(&self, router: &Router) {
         let mut state = self.state();
         if !state.active || state.stage == Stage::Dead {
             return;
         }
         if state.stage == Stage::First {
-            self.begin(&mut state, router, id);
+            self.begin(&mut state, router);
             state.stage = Stage::Middle;
         }
         let now = router.clock().now();
@@ -338,7 +334,7 @@ impl ProgressBar {
         if now < state.start + self.delay {
             return self.timer.schedule_at(state.start + self.delay);
         }
-        let (position, known) = sum(router, id, &state.positions);
+        let (position, known) = sum(router, self.id, &state.positions);
         let line = state.line(position, known, self.inverted, now, terminal_width());
         // If standard error cannot be written, no one is watching.
         let _ = std::io::stderr().write_all(&line);

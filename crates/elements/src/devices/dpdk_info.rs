@@ -88,8 +88,8 @@ impl Element for DpdkInfo {
 
     fn initialize(&self, init: &mut Init<'_>) -> Result<(), Refused> {
         let router = init.router();
-        let others = (0..router.len()).filter(|&id| router.element::<Self>(id).is_some());
-        if others.count() > 1 {
+        let same = router.elements().filter(|element| element.class.name == Self::CLASS.name);
+        if same.count() > 1 {
             return Err(Refused("there can be only one DPDKInfo".to_owned()));
         }
         dpdk::set_memory(self.memory);

@@ -61,8 +61,8 @@ use millrace_core::args::{Kind, Word};
 use millrace_core::element::Listening;
 use millrace_core::net::{EtherAddress, Ipv4Prefix, Ipv6Prefix};
 use millrace_core::{
-    Args, Batch, Class, Context, Element, Failed, Handlers, Init, Lock, Packet, Refused, Router,
-    Setup, register,
+    Args, Batch, Class, Context, Element, Failed, Handlers, Init, Lock, Offers, Packet, Refused,
+    Router, Setup, register,
 };
 use millrace_io::pcap::LinkType;
 use millrace_io::tap::{Tap, TapKind, TapOptions};
@@ -72,6 +72,7 @@ use super::interface::backend::Source;
 use super::interface::force_ip::force_ip;
 use super::interface::receive::{self, Receives, Reception};
 use super::interface::tap_port;
+use crate::capability::HostInterface;
 
 /// The element; its manual is at the top of the file.
 pub struct FromHost {
@@ -172,8 +173,12 @@ impl Element for FromHost {
 
     fn handlers(handlers: &mut Handlers<Self>) {
         receive::handlers(handlers);
-        handlers.read("dev_name", |host, _| host.name().to_owned());
+        handlers.read("dev_name", |host, _| host.interface().to_owned());
         handlers.read("signal", |host, call| host.has_room(call.router()));
+    }
+
+    fn capabilities(self: &Arc<Self>, offers: &mut Offers<'_>) {
+        offers.provide::<dyn HostInterface>(self.clone());
     }
 
     fn cleanup(&self, _router: &Router) -> Result<(), Refused> {
@@ -191,19 +196,16 @@ impl Receives for FromHost {
     }
 }
 
-impl FromHost {
-    /// The interface.
-    pub(super) fn name(&self) -> &str {
+impl HostInterface for FromHost {
+    fn interface(&self) -> &str {
         self.options.name.as_deref().unwrap_or_default()
     }
 
-    /// Whether the interface carries frames or IP packets.
-    pub(super) fn kind(&self) -> TapKind {
+    fn kind(&self) -> TapKind {
         self.options.kind
     }
 
-    /// Queues to the machine. May be called several times. None before initialization.
-    pub(super) fn to_host(&self) -> Option<Opened<dyn TxQueue>> {
+    fn queues(&self) -> Option<Opened<dyn TxQueue>> {
         let ToHostQueues { queues, capabilities } = self.to_host.get()?;
         let queues = queues.lock();
         let shared = |queue: &SharedQueue| Box::new(Shared(queue.clone())) as Box<dyn TxQueue>;
@@ -213,7 +215,9 @@ impl FromHost {
             changes: Vec::new(),
         })
     }
+}
 
+impl FromHost {
     fn has_room(&self, router: &Router) -> bool {
         let mut room = self.room.get().into_iter().flatten();
         room.all(|room| !room.is_bounded() || room.active(router))

@@ -129,7 +129,7 @@ impl Element for Socket {
     }
 
     fn initialize(&self, init: &mut Init<'_>) -> Result<(), Refused> {
-        self.endpoint.check_tables(init)?;
+        self.endpoint.find_tables(init)?;
         self.open().map_err(|error| Refused(format!("{}: {error}", self.endpoint.remote)))?;
         self.outlet.initialize(init);
         self.watch(&self.link.lock());
@@ -242,7 +242,7 @@ impl Socket {
         };
         match received {
             Ok((Received::Bytes { beyond }, from)) => {
-                if !self.is_allowed(cx, from.as_ref()) {
+                if !self.is_allowed(from.as_ref()) {
                     self.say(cx, &format!("dropped a datagram from {}", name_of(from.as_ref())));
                     return Ok(None);
                 }
@@ -270,7 +270,7 @@ impl Socket {
         let Some(listener) = &link.listener else { return false };
         match listener.accept() {
             Ok(Some((connection, from))) => {
-                let allowed = self.is_allowed(cx, from.as_ref());
+                let allowed = self.is_allowed(from.as_ref());
                 let what = if allowed { "opened" } else { "denied" };
                 self.say(cx, &format!("{what} a connection from {}", name_of(from.as_ref())));
                 if allowed {
@@ -288,10 +288,10 @@ impl Socket {
         }
     }
 
-    fn is_allowed(&self, cx: &Context, from: Option<&Address>) -> bool {
+    fn is_allowed(&self, from: Option<&Address>) -> bool {
         match from {
             Some(Address::Inet(from)) if !self.endpoint.is_client => {
-                self.endpoint.allows(cx.router(), *from.ip())
+                self.endpoint.allows(*from.ip())
             }
             _ => true,
         }

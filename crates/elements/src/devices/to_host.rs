@@ -44,7 +44,6 @@
 //! # See also
 //! FromHost, KernelTap, KernelTun
 
-use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering::Relaxed};
 
 use millrace_core::args::Kind;
@@ -55,8 +54,8 @@ use millrace_core::{
 use millrace_io::TxOptions;
 use millrace_io::tap::TapKind;
 
-use super::from_host::FromHost;
 use super::interface::transmit::{self, Transmission, Transmits};
+use crate::capability::HostInterface;
 
 /// The element; its manual is at the top of the file.
 pub struct ToHost {
@@ -93,15 +92,14 @@ impl Element for ToHost {
 
     fn initialize(&self, init: &mut Init<'_>) -> Result<(), Refused> {
         let router = init.router();
-        let all = (0..router.len()).filter_map(|id| router.element::<FromHost>(id));
-        let from_host: Option<Arc<FromHost>> =
-            all.into_iter().find(|host| host.name() == self.device);
+        let mut all = router.all_offered::<dyn HostInterface>();
+        let host = all.find(|(_, host)| host.interface() == self.device);
         let missing = || {
             Refused(format!("there is no FromHost({}) that has made this interface", self.device))
         };
-        let from_host = from_host.ok_or_else(missing)?;
-        self.ethernet.store(from_host.kind() == TapKind::Tap, Relaxed);
-        self.transmission.start(init, from_host.to_host().ok_or_else(missing)?)
+        let (_, host) = host.ok_or_else(missing)?;
+        self.ethernet.store(host.kind() == TapKind::Tap, Relaxed);
+        self.transmission.start(init, host.queues().ok_or_else(missing)?)
     }
 
     fn push(&self, cx: &mut Context, (): &mut (), _port: usize, batch: &mut Batch) {

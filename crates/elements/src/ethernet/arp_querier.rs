@@ -82,13 +82,13 @@ use millrace_core::args::{ElementRef, Ipv4Network, Seconds};
 use millrace_core::headers::{ArpHeader, EthernetHeader, Header, U16, arp_operation, ether_type};
 use millrace_core::net::EtherAddress;
 use millrace_core::{
-    Arg, Args, Batch, Class, Context, Element, Failed, Handlers, Init, Moment, Packet, PerPacket,
-    Reason, Refused, Setup, Timestamp, View, Way, register,
+    Arg, Args, Batch, Class, Context, Element, Failed, Handlers, Init, Moment, Offers, Packet,
+    PerPacket, Reason, Refused, Setup, Timestamp, View, Way, register,
 };
 use zerocopy::IntoBytes;
 
 use super::arp_cache::{Appended, ArpCache};
-use super::arp_table::{ArpTable, table_handlers};
+use super::arp_table::table_handlers;
 
 /// The element; its manual is at the top of the file.
 pub struct ArpQuerier {
@@ -177,16 +177,14 @@ impl Element for ArpQuerier {
     fn initialize(&self, init: &mut Init<'_>) -> Result<(), Refused> {
         self.own.start(init.clock().now());
         if let Some(ElementRef(id)) = self.table {
-            let router = init.router();
-            let table = router.element::<ArpTable>(id).map(|table| table.cache.share());
-            let querier = || router.element::<Self>(id).map(|other| other.cache().share());
-            let Some(cache) = table.or_else(querier) else {
-                return Err(Refused(format!("‘{}’ has no ARP table", router.name_of(id))));
-            };
             // The element is initialised once.
-            let _ = self.shared.set(cache);
+            let _ = self.shared.set(init.require::<ArpCache>(id)?.share());
         }
         Ok(())
+    }
+
+    fn capabilities(self: &Arc<Self>, offers: &mut Offers<'_>) {
+        offers.provide(self.cache().clone());
     }
 
     /// Input 1: replies.

@@ -49,14 +49,14 @@ use std::sync::Arc;
 use millrace_core::args::ArgText;
 use millrace_core::net::EtherAddress;
 use millrace_core::{
-    Args, Class, Context, Element, Failed, Handlers, Init, Refused, Setup, register,
+    Args, Class, Context, Element, Failed, Handlers, Init, Offers, Refused, Setup, register,
 };
 
 use super::arp_cache::ArpCache;
 
 /// The element; its manual is at the top of the file.
 pub struct ArpTable {
-    pub(super) cache: Arc<ArpCache>,
+    cache: Arc<ArpCache>,
 }
 
 register!(ArpTable, "arp_table.rs");
@@ -79,6 +79,10 @@ impl Element for ArpTable {
 
     fn run_timer(&self, cx: &mut Context, (): &mut ()) {
         self.cache.clean(cx);
+    }
+
+    fn capabilities(self: &Arc<Self>, offers: &mut Offers<'_>) {
+        offers.provide(self.cache.clone());
     }
 
     fn take_state(&self, old: &Self, init: &Init<'_>) {

@@ -48,6 +48,7 @@
 mod bridge_message;
 
 use std::cmp::Ordering;
+use std::sync::{Arc, OnceLock};
 
 use millrace_core::args::ElementRef;
 use millrace_core::net::EtherAddress;
@@ -57,6 +58,7 @@ use millrace_core::{
 };
 use zerocopy::IntoBytes;
 
+use crate::capability::{Gates, StationTable};
 use bridge_message::BridgeMessage;
 
 /// The element; its manual is at the top of the file.
@@ -66,6 +68,7 @@ pub struct EtherSpanTree {
     id: u64,
     suppressors: [ElementRef; 2],
     switch: ElementRef,
+    gates: OnceLock<[Arc<dyn Gates>; 2]>,
     tree: Lock<Tree>,
     timer: Timer,
 }
@@ -121,18 +124,15 @@ impl Element for EtherSpanTree {
         };
         let ports = (0..outputs).map(port).collect();
         let tree = Lock::new(Tree { best: BridgeMessage::of_root(id), ports });
-        Ok(Self { address, id, suppressors, switch, tree, timer })
+        Ok(Self { address, id, suppressors, switch, gates: OnceLock::new(), tree, timer })
     }
 
     fn initialize(&self, init: &mut Init<'_>) -> Result<(), Refused> {
+        let [ElementRef(input), ElementRef(output)] = self.suppressors;
+        // An element is initialised once.
+        let _ = self.gates.set([init.require(input)?, init.require(output)?]);
+        init.require::<dyn StationTable>(self.switch.0)?;
         let router = init.router();
-        let is_a = |ElementRef(id): ElementRef, classes: &[&str]| match router.class_of(id) {
-            class if classes.contains(&class) => Ok(()),
-            _ => Err(Refused(format!("‘{}’ is no {}", router.name_of(id), classes.concat()))),
-        };
-        self.suppressors.iter().try_for_each(|&suppressor| is_a(suppressor, &["Suppressor"]))?;
-        is_a(self.switch, &["EtherSwitch"])
-            .or_else(|error| is_a(self.switch, &["ListenEtherSwitch"]).map_err(|_| error))?;
         let now = init.clock().now();
         let mut tree = self.tree.lock();
         for number in 0..tree.ports.len() {
@@ -266,11 +266,8 @@ impl EtherSpanTree {
         (port.state, port.since) = (state, now);
         let open =
             [matches!(state, State::Learn | State::Forward), matches!(state, State::Forward)];
-        for (ElementRef(suppressor), open) in self.suppressors.iter().zip(open) {
-            let text = if open { "true" } else { "false" };
-            let handler = format!("active{number}");
-            // A Suppressor with fewer ports forwards nothing there, so an error is ignored.
-            let _ = router.write_of(*suppressor, &handler, text.as_bytes());
+        for (gates, open) in self.gates.get().into_iter().flatten().zip(open) {
+            gates.set_open(number, open);
         }
     }
 }

@@ -36,15 +36,18 @@
 //! ListenEtherSwitch, EtherSpanTree
 
 use std::collections::HashMap;
+use std::sync::Arc;
 use std::sync::atomic::{AtomicU32, AtomicU64, Ordering::Relaxed};
 
 use millrace_core::args::{Args, Seconds};
 use millrace_core::headers::{EthernetHeader, Header};
 use millrace_core::net::EtherAddress;
 use millrace_core::{
-    Batch, Class, Context, Element, Failed, Handlers, Lock, Packet, Reason, Setup, Timestamp,
-    register,
+    Batch, Class, Context, Element, Failed, Handlers, Lock, Offers, Packet, Reason, Setup,
+    Timestamp, register,
 };
+
+use crate::capability::StationTable;
 
 /// The element; its manual is at the top of the file.
 pub struct EtherSwitch {
@@ -74,8 +77,18 @@ impl Element for EtherSwitch {
         }
     }
 
+    fn capabilities(self: &Arc<Self>, offers: &mut Offers<'_>) {
+        offers.provide::<dyn StationTable>(self.clone());
+    }
+
     fn handlers(handlers: &mut Handlers<Self>) {
         Learning::handlers(handlers, |switch| &switch.learning);
+    }
+}
+
+impl StationTable for EtherSwitch {
+    fn port_of(&self, station: EtherAddress) -> Option<usize> {
+        self.learning.port_of(station)
     }
 }
 
@@ -142,6 +155,11 @@ impl Learning {
         }
         addresses.remove(&header.dst);
         Some(Direction::Everywhere)
+    }
+
+    /// The port where a station was last heard.
+    pub(super) fn port_of(&self, station: EtherAddress) -> Option<usize> {
+        self.addresses.lock().get(&station).map(|heard| heard.port)
     }
 
     /// Registers the handlers of the learning class `E`.

@@ -32,9 +32,15 @@
 //! # See also
 //! EtherSwitch
 
-use millrace_core::{Batch, Class, Context, Element, Failed, Handlers, Reason, Setup, register};
+use std::sync::Arc;
+
+use millrace_core::net::EtherAddress;
+use millrace_core::{
+    Batch, Class, Context, Element, Failed, Handlers, Offers, Reason, Setup, register,
+};
 
 use super::ether_switch::{Direction, Learning, copy_to, flood};
+use crate::capability::StationTable;
 
 /// The element; its manual is at the top of the file.
 pub struct ListenEtherSwitch {
@@ -68,7 +74,17 @@ impl Element for ListenEtherSwitch {
         }
     }
 
+    fn capabilities(self: &Arc<Self>, offers: &mut Offers<'_>) {
+        offers.provide::<dyn StationTable>(self.clone());
+    }
+
     fn handlers(handlers: &mut Handlers<Self>) {
         Learning::handlers(handlers, |switch| &switch.learning);
+    }
+}
+
+impl StationTable for ListenEtherSwitch {
+    fn port_of(&self, station: EtherAddress) -> Option<usize> {
+        self.learning.port_of(station)
     }
 }

@@ -1,6 +1,6 @@
 //! Ethernet and ARP.
 
-mod arp_cache;
+pub(crate) mod arp_cache;
 pub mod arp_faker;
 pub mod arp_querier;
 pub mod arp_responder;

@@ -37,19 +37,22 @@
 //! FlowIPLoadBalancerReverse, FlowSwitch, FlowIPManager, RoundRobinIPMapper, IPRewriter
 
 use std::net::Ipv4Addr;
+use std::sync::Arc;
 
 use millrace_core::{
-    Class, Element, Failed, Handlers, Init, Moment, PerPacket, Reason, Setup, View, Way, register,
+    Class, Element, Failed, Handlers, Init, Moment, Offers, PerPacket, Reason, Setup, View, Way,
+    register,
 };
 
 use super::balance::address::{Which, write};
 use super::balance::{Balance, IDLE, SWEEP};
 use super::key::Key;
 use super::table::{Fixed, Flows, millis};
+use crate::capability::VirtualAddress;
 
 /// The element; its manual is at the top of the file.
 pub struct FlowIpLoadBalancer {
-    pub(super) address: Ipv4Addr,
+    address: Ipv4Addr,
     servers: Vec<Ipv4Addr>,
     /// The server of each flow.
     flows: Flows<Key, Fixed>,
@@ -75,6 +78,10 @@ impl Element for FlowIpLoadBalancer {
         Ok(Self { address, servers, flows: Flows::new(usize::MAX, IDLE, SWEEP), balance })
     }
 
+    fn capabilities(self: &Arc<Self>, offers: &mut Offers<'_>) {
+        offers.provide::<dyn VirtualAddress>(self.clone());
+    }
+
     fn take_state(&self, old: &Self, _init: &Init<'_>) {
         if old.servers == self.servers {
             self.flows.take(&old.flows);
@@ -89,6 +96,12 @@ impl Element for FlowIpLoadBalancer {
             balancer.balance.loads()
         });
         handlers.read("nb_total_servers", |balancer, _| balancer.servers.len());
+    }
+}
+
+impl VirtualAddress for FlowIpLoadBalancer {
+    fn virtual_address(&self) -> Ipv4Addr {
+        self.address
     }
 }
 

@@ -38,7 +38,7 @@ use millrace_core::{
 };
 
 use super::balance::address::{Which, write};
-use super::flow_ip_load_balancer::FlowIpLoadBalancer;
+use crate::capability::VirtualAddress;
 
 /// The element; its manual is at the top of the file.
 pub struct FlowIpLoadBalancerReverse {
@@ -60,12 +60,9 @@ impl Element for FlowIpLoadBalancerReverse {
     }
 
     fn initialize(&self, init: &mut Init<'_>) -> Result<(), Refused> {
-        let name = init.router().name_of(self.balancer);
-        let Some(balancer) = init.element::<FlowIpLoadBalancer>(name) else {
-            return Err(Refused(format!("{name} is not a FlowIPLoadBalancer")));
-        };
+        let balancer = init.require::<dyn VirtualAddress>(self.balancer)?;
         // An element is initialised once.
-        let _ = self.address.set(balancer.address);
+        let _ = self.address.set(balancer.virtual_address());
         Ok(())
     }
 }

@@ -85,8 +85,8 @@ use std::sync::atomic::{AtomicBool, Ordering::Relaxed};
 
 use millrace_core::args::Kind;
 use millrace_core::{
-    Batch, Class, Context, Element, Failed, Handlers, Init, Inspection, Packet, Reason, Refused,
-    Setup, register,
+    Batch, Capability, Class, Context, Element, Failed, Handlers, Init, Inspection, Offers, Packet,
+    Reason, Refused, Setup, register,
 };
 use millrace_gpu::kernel::{Kernel, NONE, PAYLOAD_LANES};
 use millrace_gpu::region::{Base, Region};
@@ -115,6 +115,11 @@ struct Matching {
     lanes: u32,
     /// Whether an earlier matcher writes the same annotation, so that this one must not write it when it finds nothing.
     follows: AtomicBool,
+}
+
+/// For the other matchers of a section.
+impl Capability for Matching {
+    const NAME: &'static str = "rule numbers";
 }
 
 register!(GpuIdsMatcher, "gpu_ids_matcher.rs");
@@ -150,16 +155,18 @@ impl Element for GpuIdsMatcher {
         let stages = unit.layout.stages.iter().map(|placed| placed.element);
         let mut before = stages.take_while(|&stage| stage != inspection.id());
         let follows = before.any(|stage| {
-            let other = inspection.element::<Self>(stage);
-            other.is_some_and(|other| {
-                other.matching.watch.alarm.anno() == self.matching.watch.alarm.anno()
-            })
+            let other = inspection.offered::<Matching>(stage);
+            other.is_some_and(|other| other.watch.alarm.anno() == self.matching.watch.alarm.anno())
         });
         self.matching.follows.store(follows, Relaxed);
     }
 
     fn initialize(&self, _init: &mut Init<'_>) -> Result<(), Refused> {
         self.matching.watch.initialize()
+    }
+
+    fn capabilities(self: &Arc<Self>, offers: &mut Offers<'_>) {
+        offers.provide(self.matching.clone());
     }
 
     fn take_state(&self, old: &Self, _init: &Init<'_>) {

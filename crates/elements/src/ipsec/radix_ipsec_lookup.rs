@@ -61,10 +61,11 @@ use millrace_core::args::Ipv4Network;
 use millrace_core::args::{ArgText, Scope};
 use millrace_core::headers::{Header, Ipv4Header, protocol};
 use millrace_core::{
-    Arg, Batch, Class, Context, Element, Failed, HandlerError, Handlers, Lock, Packet, Reason,
-    Setup, register,
+    Arg, Batch, Class, Context, Element, Failed, HandlerError, Handlers, Lock, Offers, Packet,
+    Reason, Setup, register,
 };
 
+use crate::ip::lookup::{Hop, RouteLookup};
 use routes::{Change, Route, Routes};
 
 /// The element; its manual is at the top of the file.
@@ -124,6 +125,10 @@ impl Element for RadixIpsecLookup {
         }
     }
 
+    fn capabilities(self: &Arc<Self>, offers: &mut Offers<'_>) {
+        offers.provide::<dyn RouteLookup>(self.clone());
+    }
+
     fn handlers(handlers: &mut Handlers<Self>) {
         handlers.read("table", |element, _| element.routes.load().table());
         handlers.try_read("lookup", |element, call| {
@@ -151,6 +156,14 @@ impl Element for RadixIpsecLookup {
             }
             element.apply(changes)
         });
+    }
+}
+
+impl RouteLookup for RadixIpsecLookup {
+    fn hop(&self, address: Ipv4Addr) -> Option<Hop> {
+        let routes = self.routes.load();
+        let route = routes.find(address)?;
+        Some(Hop { gateway: route.gateway, port: u32::try_from(route.port).ok()? })
     }
 }
 

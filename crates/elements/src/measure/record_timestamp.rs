@@ -37,12 +37,14 @@
 //! # See also
 //! NumberPacket, TimestampDiff
 
+use std::sync::Arc;
 use std::sync::atomic::{AtomicI64, AtomicU64, Ordering::Relaxed};
 
 use millrace_core::args::Kind;
-use millrace_core::{Batch, Class, Context, Element, Failed, Setup, Timestamp, register};
+use millrace_core::{Batch, Class, Context, Element, Failed, Offers, Setup, Timestamp, register};
 
 use super::number_packet::NumberPlace;
+use crate::capability::PacketTimes;
 
 /// The element; its manual is at the top of the file.
 pub struct RecordTimestamp {
@@ -71,6 +73,10 @@ impl Element for RecordTimestamp {
         Ok(Self { place: (offset >= 0).then_some(place), next: 0.into(), times })
     }
 
+    fn capabilities(self: &Arc<Self>, offers: &mut Offers<'_>) {
+        offers.provide::<dyn PacketTimes>(self.clone());
+    }
+
     fn process(&self, cx: &mut Context, (): &mut (), batch: &mut Batch) {
         let now = cx.refresh_now().as_nanos();
         for packet in batch.iter() {
@@ -85,13 +91,14 @@ impl Element for RecordTimestamp {
     }
 }
 
-impl RecordTimestamp {
-    /// When the packet with this number passed, if recorded. Removes the record.
-    pub(super) fn take(&self, number: u64) -> Option<Timestamp> {
+impl PacketTimes for RecordTimestamp {
+    fn take(&self, number: u64) -> Option<Timestamp> {
         let time = self.slot(number)?.swap(0, Relaxed);
         (time != 0).then(|| Timestamp::from_nanos(time))
     }
+}
 
+impl RecordTimestamp {
     fn slot(&self, number: u64) -> Option<&AtomicI64> {
         self.times.get(usize::try_from(number).ok()?)
     }

@@ -55,12 +55,12 @@ use millrace_core::{
 };
 
 use super::number_packet::NumberPlace;
-use super::record_timestamp::RecordTimestamp;
+use crate::capability::PacketTimes;
 
 /// The element; its manual is at the top of the file.
 pub struct TimestampDiff {
     recorder: ElementRef,
-    record: OnceLock<Arc<RecordTimestamp>>,
+    record: OnceLock<Arc<dyn PacketTimes>>,
     place: NumberPlace,
     longest: Timestamp,
     /// Nanoseconds per unit of the handlers.
@@ -107,9 +107,7 @@ impl Element for TimestampDiff {
     }
 
     fn initialize(&self, init: &mut Init<'_>) -> Result<(), Refused> {
-        let record = init.router().element(self.recorder.0);
-        let record = record.ok_or("RECORDER must be a valid RecordTimestamp element");
-        let _ = self.record.set(record.map_err(|message| Refused(message.into()))?);
+        let _ = self.record.set(init.require(self.recorder.0)?);
         Ok(())
     }
 

@@ -55,13 +55,11 @@ use millrace_core::{
 use super::mappings::family::Family;
 use super::mappings::transport;
 use super::rewriter::Rewriter;
-use super::rewriter::input::Named;
 use crate::flows::checksum::{field, update};
 use crate::flows::key::FlowId;
 
 /// The element; its manual is at the top of the file.
 pub struct FtpPortMapper {
-    named: Arc<Named>,
     control: String,
     data: String,
     input: usize,
@@ -83,7 +81,6 @@ impl Element for FtpPortMapper {
         }
         setup.args.complete()?;
         Ok(Self {
-            named: setup.shared(),
             control: control.as_str().to_owned(),
             data: data.as_str().to_owned(),
             input: usize::try_from(input).unwrap_or(0),
@@ -92,13 +89,13 @@ impl Element for FtpPortMapper {
     }
 
     fn initialize(&self, init: &mut Init<'_>) -> Result<(), Refused> {
-        let scope = init.router().scope_of(init.id());
-        let control = self.named.rewriter(&self.control, &scope);
-        let control = control
+        let router = init.router();
+        let rewriter = |name| router.offered::<Rewriter>(router.resolve(init.id(), name)?);
+        let control = rewriter(&self.control)
             .filter(|rewriter| matches!(rewriter.family, Family::Ip | Family::Tcp))
             .ok_or("CONTROL_REWRITER: element type mismatch, expected TCPRewriter")?;
-        let data = self.named.rewriter(&self.data, &scope);
-        let data = data.ok_or("DATA_REWRITER: element type mismatch, expected IPRewriterBase")?;
+        let data = rewriter(&self.data)
+            .ok_or("DATA_REWRITER: element type mismatch, expected IPRewriterBase")?;
         if self.input >= data.inputs().len() {
             return Err("DATA_REWRITER_INPUT out of range".into());
         }

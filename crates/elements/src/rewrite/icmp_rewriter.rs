@@ -54,22 +54,19 @@ use std::sync::{Arc, OnceLock};
 use millrace_core::args::{Annotation, ArgText};
 use millrace_core::headers::{Ipv4Header, protocol};
 use millrace_core::{
-    Batch, Class, Context, Element, Failed, Init, Packet, Reason, Refused, Setup, register,
+    Batch, Capability, Class, Context, Element, Failed, Init, Packet, Reason, Refused, Setup,
+    register,
 };
 
 use super::icmp_ping_rewriter::not_negative_zero;
-use super::mappings::flow_table::ANNO_SHIFT;
 use super::mappings::transport;
-use super::rewriter::Rewriter;
-use super::rewriter::input::Named;
+use crate::capability::{FlowId, FlowTable};
 use crate::flows::checksum::{field, update};
-use crate::flows::key::FlowId;
 
 /// The element; its manual is at the top of the file.
 pub struct IcmpRewriter {
-    named: Arc<Named>,
-    /// The names of rewriters, and the first output of each.
-    maps: Vec<(String, Option<usize>)>,
+    /// Rewriters by index and name, and the first output of each.
+    maps: Vec<(usize, String, Option<usize>)>,
     outputs: usize,
     dst_anno: bool,
     reply_anno: Option<usize>,
@@ -79,7 +76,7 @@ pub struct IcmpRewriter {
 register!(IcmpRewriter, "icmp_rewriter.rs");
 
 /// A rewriter, and its first output.
-type Map = (Arc<Rewriter>, Option<usize>);
+type Map = (Arc<dyn FlowTable>, Option<usize>);
 
 impl Element for IcmpRewriter {
     const CLASS: Class = Class::new("ICMPRewriter", "1/1-", "h/h");
@@ -96,16 +93,15 @@ impl Element for IcmpRewriter {
         let reply_anno: Option<Annotation<1>> = setup.args.optional_keyword("REPLY_ANNO");
         let mut maps = Vec::new();
         for word in words.unwrap_or_default() {
-            match parse_map(&word) {
-                Some((name, port)) if setup.args.scope().find_element(&name).is_some() => {
-                    maps.push((name, port));
-                }
-                _ => setup.args.error(&word, format!("{word} not an IP rewriter")),
+            let scope = setup.args.scope();
+            let map = parse_map(&word);
+            match map.and_then(|(name, port)| Some((scope.find_element(&name)?, name, port))) {
+                Some(map) => maps.push(map),
+                None => setup.args.error(&word, <dyn FlowTable>::missing(word.as_str())),
             }
         }
         setup.args.complete()?;
         Ok(Self {
-            named: setup.shared(),
             maps,
             outputs: setup.outputs(),
             dst_anno,
@@ -115,12 +111,10 @@ impl Element for IcmpRewriter {
     }
 
     fn initialize(&self, init: &mut Init<'_>) -> Result<(), Refused> {
-        let scope = init.router().scope_of(init.id());
         let mut rewriters = Vec::new();
-        for (name, port) in &self.maps {
-            let rewriter = self.named.rewriter(name, &scope);
-            let rewriter = rewriter.ok_or_else(|| format!("{name} not an IP rewriter"))?;
-            if let Some(port) = port.filter(|port| port + rewriter.outputs > self.outputs) {
+        for (element, name, port) in &self.maps {
+            let rewriter = init.require::<dyn FlowTable>(*element)?;
+            if let Some(port) = port.filter(|port| port + rewriter.outputs() > self.outputs) {
                 let plural = if self.outputs == 1 { "output" } else { "outputs" };
                 let outputs = self.outputs;
                 let message =
@@ -135,7 +129,7 @@ impl Element for IcmpRewriter {
     }
 
     fn push(&self, cx: &mut Context, (): &mut (), _port: usize, batch: &mut Batch) {
-        let unmapped = match cx.is_connected(1) && self.maps.iter().all(|(_, port)| port.is_none())
+        let unmapped = match cx.is_connected(1) && self.maps.iter().all(|(.., port)| port.is_none())
         {
             true => Some(1),
             false => None,
@@ -226,14 +220,12 @@ impl IcmpRewriter {
         let header_len = usize::from(head[0] & 0xf) * 4;
         let rewriters = self.rewriters.get().map(Vec::as_slice).unwrap_or_default();
         let found = rewriters.iter().find_map(|(rewriter, port)| {
-            let found = rewriter.lookup(quoted.protocol, quoted.replies, true, None)?;
-            Some((found, port))
+            Some((rewriter.mapping(quoted.protocol, quoted.replies, true)?, port))
         });
-        let ((set, found, key), port) = found.ok_or(Reason::Unexpected)?;
-        let view = set.table.view(found, key).ok_or(Reason::Unexpected)?;
-        let (to, output, state) = (rewritten(&quoted, key.flow, view.to), view.output, view.state);
-        if let Some(anno) = self.reply_anno.filter(|_| found.reply) {
-            packet.set_anno_u8(anno, (state >> ANNO_SHIFT) as u8);
+        let (mapping, port) = found.ok_or(Reason::Unexpected)?;
+        let to = rewritten(&quoted, mapping.from, mapping.to);
+        if let Some(anno) = self.reply_anno.filter(|_| mapping.is_reply) {
+            packet.set_anno_u8(anno, mapping.annotation);
         }
         let bytes = packet.network_data_mut().ok_or(Reason::NoHeader)?;
         let redirected = redirect(bytes, quoted.replies.destination(), to.destination());
@@ -242,7 +234,7 @@ impl IcmpRewriter {
         if redirected && self.dst_anno {
             packet.set_dst_ip(to.destination().into());
         }
-        Ok(port.map_or(0, |port| port + usize::from(output)))
+        Ok(port.map_or(0, |port| port + usize::from(mapping.output)))
     }
 }
 

@@ -176,14 +176,14 @@ mod tests {
 
     use millrace_core::testing::Rig;
 
-    use super::IpRewriter;
+    use crate::rewrite::rewriter::Rewriter;
 
     #[test]
     fn a_router_that_ends_frees_its_mappings() {
         let rig = Rig::new("IPRewriter(keep 0 0)", 1, 1).unwrap();
         let router = rig.router();
-        let rewriter = (0..router.len()).find_map(|id| router.element::<IpRewriter>(id)).unwrap();
-        let mappings = Arc::downgrade(&rewriter.0);
+        let rewriter = (0..router.len()).find_map(|id| router.offered::<Rewriter>(id)).unwrap();
+        let mappings = Arc::downgrade(&rewriter);
         drop((rewriter, rig));
         assert!(mappings.upgrade().is_none(), "somebody still has it");
     }

@@ -36,14 +36,17 @@
 use std::sync::Arc;
 use std::sync::atomic::{AtomicUsize, Ordering::Relaxed};
 
-use millrace_core::{Class, Element, Failed, Setup, register};
+use millrace_core::{Class, Element, Failed, Offers, Setup, register};
 
-use super::rewriter::input::{Mapper, Named, Outputs, Request, parse_pattern};
+use super::rewriter::input::{Named, parse_pattern};
 use super::rewriter::pattern::Pattern;
-use crate::flows::key::FlowId;
+use crate::capability::{FlowId, Mapper, Outputs, Request};
 
 /// The element; its manual is at the top of the file.
-pub struct RoundRobinIpMapper;
+pub struct RoundRobinIpMapper {
+    patterns: Vec<(Arc<Pattern>, Outputs)>,
+    next: AtomicUsize,
+}
 
 register!(RoundRobinIpMapper, "round_robin_ip_mapper.rs");
 
@@ -71,18 +74,15 @@ impl Element for RoundRobinIpMapper {
             }
         }
         setup.args.complete()?;
-        let turns = RoundRobin { patterns, next: AtomicUsize::new(0) };
-        named.add_mapper(setup.name(), Arc::new(turns));
-        Ok(Self)
+        Ok(Self { patterns, next: AtomicUsize::new(0) })
+    }
+
+    fn capabilities(self: &Arc<Self>, offers: &mut Offers<'_>) {
+        offers.provide::<dyn Mapper>(self.clone());
     }
 }
 
-struct RoundRobin {
-    patterns: Vec<(Arc<Pattern>, Outputs)>,
-    next: AtomicUsize,
-}
-
-impl Mapper for RoundRobin {
+impl Mapper for RoundRobinIpMapper {
     fn rewrite(&self, flow: FlowId, request: &mut Request<'_>) -> Option<(FlowId, Outputs)> {
         (0..self.patterns.len()).find_map(|_| {
             let turn = self.next.load(Relaxed) % self.patterns.len().max(1);

@@ -39,15 +39,19 @@ use std::sync::Arc;
 
 use millrace_core::Arg;
 use millrace_core::args::ArgText;
-use millrace_core::{Class, Element, Failed, Setup, register};
+use millrace_core::{Class, Element, Failed, Offers, Setup, register};
 
-use super::rewriter::input::{Mapper, Named, Outputs, Request, parse_pattern};
+use super::rewriter::input::{Named, parse_pattern};
 use super::rewriter::pattern::Pattern;
 use super::round_robin_ip_mapper::PHASE_MAPPER;
-use crate::flows::key::FlowId;
+use crate::capability::{FlowId, Mapper, Outputs, Request};
 
 /// The element; its manual is at the top of the file.
-pub struct SourceIpHashMapper;
+pub struct SourceIpHashMapper {
+    patterns: Vec<(Arc<Pattern>, Outputs)>,
+    /// The places in order, each with the index of its pattern.
+    ring: Vec<(u32, usize)>,
+}
 
 register!(SourceIpHashMapper, "source_ip_hash_mapper.rs");
 
@@ -94,9 +98,11 @@ impl Element for SourceIpHashMapper {
         setup.args.complete()?;
         let ids: Vec<u16> = patterns.iter().map(|(id, _, _)| *id).collect();
         let patterns = patterns.into_iter().map(|(_, pattern, outputs)| (pattern, outputs));
-        let mapper = HashMapper { patterns: patterns.collect(), ring: ring(&ids, nodes, seed) };
-        named.add_mapper(setup.name(), Arc::new(mapper));
-        Ok(Self)
+        Ok(Self { patterns: patterns.collect(), ring: ring(&ids, nodes, seed) })
+    }
+
+    fn capabilities(self: &Arc<Self>, offers: &mut Offers<'_>) {
+        offers.provide::<dyn Mapper>(self.clone());
     }
 }
 
@@ -113,13 +119,7 @@ fn parse_ring(text: &ArgText, setup: &Setup<'_>) -> Result<(usize, u32), &'stati
     Ok((nodes.into(), seed.map_err(|_| "hash seed must be an integer")?))
 }
 
-struct HashMapper {
-    patterns: Vec<(Arc<Pattern>, Outputs)>,
-    /// The places in order, each with the index of its pattern.
-    ring: Vec<(u32, usize)>,
-}
-
-impl Mapper for HashMapper {
+impl Mapper for SourceIpHashMapper {
     fn rewrite(&self, flow: FlowId, request: &mut Request<'_>) -> Option<(FlowId, Outputs)> {
         let place = place_of(flow.source());
         let at = self.ring.partition_point(|(other, _)| *other < place);

@@ -72,7 +72,7 @@ use millrace_core::{
     Task, Timer, Timestamp, register,
 };
 
-use crate::aggregate::aggregate_ip_flows::{AggregateIpFlows, Ended};
+use crate::capability::{AggregateNotifier, Ended};
 use flow_dump::{FlowDump, Options, Style};
 use flow_file_name::expand;
 
@@ -171,7 +171,7 @@ impl Element for ToIpFlowDumps {
         let name = init.router().name_of(init.id());
         let _ = self.declaration.set(format!("{name} :: ToIPFlowDumps"));
         if let Some(ElementRef(id)) = self.notifier {
-            let flows = AggregateIpFlows::notifier(init.router(), id)?;
+            let flows = init.require::<dyn AggregateNotifier>(id)?;
             let _ = self.ended.set(flows.listen(self.bell.clone()));
         }
         if init.is_pull_input(0) && !init.is_pull_output(0) {

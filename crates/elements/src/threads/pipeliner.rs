@@ -52,16 +52,18 @@
 //! # See also
 //! StaticThreadSched, Queue, Unqueue, SoftwareRSS, CPUQueue
 
+use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering::Relaxed};
 
 use millrace_core::args::Kind;
 use millrace_core::stats::MAX_THREADS;
 use millrace_core::{
-    Batch, Class, Context, Count, Element, Failed, Handlers, Init, PerThread, Reason, Refused,
-    Router, Setup, Task, register,
+    Batch, Class, Context, Count, Element, Failed, Handlers, Init, Offers, PerThread, Reason,
+    Refused, Router, Setup, Task, register,
 };
 
 use super::rings::{Inlet, Rings, call, rest};
+use crate::capability::HandOver;
 use crate::task_handlers::task_handlers;
 
 /// The element; its manual is at the top of the file.
@@ -205,6 +207,10 @@ impl Element for Pipeliner {
         rings.push(local.inlet.handed_over());
     }
 
+    fn capabilities(self: &Arc<Self>, offers: &mut Offers<'_>) {
+        offers.provide::<dyn HandOver>(self.clone());
+    }
+
     fn handlers(handlers: &mut Handlers<Self>) {
         handlers.read("count", |pipeliner, _| pipeliner.count.total());
         handlers.read("dropped", |pipeliner, _| pipeliner.dropped.total());
@@ -217,6 +223,12 @@ impl Element for Pipeliner {
             Ok(())
         });
         task_handlers(handlers, |pipeliner| &pipeliner.task);
+    }
+}
+
+impl HandOver for Pipeliner {
+    fn waits(&self) -> bool {
+        self.blocking
     }
 }
 
@@ -292,7 +304,7 @@ fn refuse_circle(router: &Router) -> Result<(), Refused> {
     // For each thread, the threads that it may wait for.
     let mut waits = [0u64; MAX_THREADS];
     for id in 0..router.len() {
-        if router.element::<Pipeliner>(id).is_some_and(|other| other.blocking) {
+        if router.offered::<dyn HandOver>(id).is_some_and(|other| other.waits()) {
             let (feeders, home) = (feeders(router, id), home(router, id));
             for (thread, waits) in waits.iter_mut().enumerate() {
                 if thread != home && feeders >> thread & 1 == 1 {

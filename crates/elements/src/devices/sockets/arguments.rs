@@ -1,10 +1,13 @@
 //! The arguments of Socket.
 
 use std::net::{Ipv4Addr, SocketAddrV4};
+use std::sync::{Arc, OnceLock};
 
 use millrace_core::args::{ElementRef, Kind, TcpPort, UdpPort};
-use millrace_core::{Args, Batch, Failed, Init, Refused, Router, Setup};
+use millrace_core::{Args, Batch, Failed, Init, Refused, Setup};
 use millrace_io::socket::{Address, Options, UnixAddress};
+
+use crate::capability::RouteLookup;
 
 /// The transport of a socket.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -42,8 +45,8 @@ pub(crate) struct Endpoint {
     pub(crate) is_client: bool,
     pub(crate) common: Common,
     pub(crate) verbose: bool,
-    allow: Option<ElementRef>,
-    deny: Option<ElementRef>,
+    allow: Table,
+    deny: Table,
 }
 
 impl Endpoint {
@@ -63,8 +66,8 @@ impl Endpoint {
         let client = args.optional_keyword("CLIENT");
         let common = Common::read(args);
         let no_delay = args.keyword("NODELAY", true);
-        let allow = args.optional_keyword("ALLOW");
-        let deny = args.optional_keyword("DENY");
+        let allow = Table::read(args, "ALLOW");
+        let deny = Table::read(args, "DENY");
         let verbose = args.keyword("VERBOSE", false);
         args.complete()?;
         let is_client = client.unwrap_or(!has_output || local.is_some());
@@ -80,24 +83,39 @@ impl Endpoint {
         })
     }
 
-    /// Checks that ALLOW and DENY name elements with routes.
-    pub(crate) fn check_tables(&self, init: &Init<'_>) -> Result<(), Refused> {
-        for ElementRef(id) in [self.allow, self.deny].into_iter().flatten() {
-            if init.router().read_of(id, "lookup", b"0.0.0.0").is_err() {
-                let name = init.router().name_of(id);
-                return Err(Refused(format!("‘{name}’ is not an element with IP routes")));
-            }
+    /// Finds the tables that ALLOW and DENY name.
+    pub(crate) fn find_tables(&self, init: &mut Init<'_>) -> Result<(), Refused> {
+        self.allow.find(init)?;
+        self.deny.find(init)
+    }
+
+    /// Whether a server accepts traffic from an address.
+    pub(crate) fn allows(&self, from: Ipv4Addr) -> bool {
+        self.allow.has_route(from) || !self.deny.has_route(from)
+    }
+}
+
+/// The addresses to which another element has routes.
+struct Table {
+    element: Option<ElementRef>,
+    routes: OnceLock<Arc<dyn RouteLookup>>,
+}
+
+impl Table {
+    fn read(args: &mut Args<'_>, keyword: &'static str) -> Self {
+        Self { element: args.optional_keyword(keyword), routes: OnceLock::new() }
+    }
+
+    fn find(&self, init: &mut Init<'_>) -> Result<(), Refused> {
+        if let Some(ElementRef(id)) = self.element {
+            // An element is initialised once.
+            let _ = self.routes.set(init.require(id)?);
         }
         Ok(())
     }
 
-    /// Whether a server accepts traffic from an address.
-    pub(crate) fn allows(&self, router: &Router, from: Ipv4Addr) -> bool {
-        let has_route = |table: Option<ElementRef>| {
-            let answer = router.read_of(table?.0, "lookup", from.to_string().as_bytes()).ok()?;
-            (answer != b"-1").then_some(())
-        };
-        has_route(self.allow).is_some() || has_route(self.deny).is_none()
+    fn has_route(&self, to: Ipv4Addr) -> bool {
+        self.routes.get().is_some_and(|routes| routes.hop(to).is_some())
     }
 }
 

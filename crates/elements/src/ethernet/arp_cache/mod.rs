@@ -15,10 +15,14 @@ use std::sync::atomic::{AtomicBool, AtomicI64, AtomicU8, AtomicU32, AtomicU64, A
 use arc_swap::ArcSwap;
 use millrace_core::args::{Args, Seconds};
 use millrace_core::net::EtherAddress;
-use millrace_core::{Context, Lock, Packet, Reason, Timer, Timestamp};
+use millrace_core::{Capability, Context, Lock, Packet, Reason, Timer, Timestamp};
 
-/// IP addresses and their Ethernet addresses.
-pub(super) struct ArpCache {
+/// IP addresses and their Ethernet addresses, and the packets that wait for an address.
+///
+/// An element that has one offers it for ARPQueriers to share. It schedules nothing by itself: the element calls
+/// [`start`](Self::start) when it is initialised and [`clean`](Self::clean) when the table's timer expires, and
+/// [`take_state`](Self::take_state) when it replaces another.
+pub struct ArpCache {
     shards: Box<[ArcSwap<Shard>]>,
     /// How long an entry is valid, in milliseconds; forever if 0.
     timeout: i64,
@@ -92,11 +96,19 @@ pub(super) enum Appended {
     Waits(bool),
 }
 
+impl Capability for ArpCache {
+    const NAME: &'static str = "an ARP table";
+
+    fn missing(element: &str) -> String {
+        format!("‘{element}’ has no ARP table")
+    }
+}
+
 impl ArpCache {
     /// Reads CAPACITY, ENTRY_CAPACITY, ENTRY_PACKET_CAPACITY, CAPACITY_SLIM_FACTOR and TIMEOUT.
     /// `timer` belongs to the element that owns the table. When it expires, the element calls
     /// [`clean`](Self::clean).
-    pub(super) fn configure(args: &mut Args<'_>, timer: Timer) -> Self {
+    pub fn configure(args: &mut Args<'_>, timer: Timer) -> Self {
         let packets: u32 = args.keyword("CAPACITY", 2048);
         let entries: u32 = args.keyword("ENTRY_CAPACITY", 0);
         let packets_each: u32 = args.keyword("ENTRY_PACKET_CAPACITY", 0);
@@ -139,8 +151,13 @@ impl ArpCache {
         self.shard(ip).load().get(&ip).cloned()
     }
 
+    /// The Ethernet address of an IP address, if it is known.
+    pub fn lookup(&self, ip: Ipv4Addr, now: Timestamp) -> Option<EtherAddress> {
+        self.ether(&*self.find(ip)?, now)
+    }
+
     /// Records the Ethernet address that belongs to an IP address.
-    pub(super) fn insert(&self, ip: Ipv4Addr, ether: EtherAddress, now: Timestamp) {
+    pub fn insert(&self, ip: Ipv4Addr, ether: EtherAddress, now: Timestamp) {
         let mut ages = self.ages.lock();
         self.learn(&mut ages, ip, ether, now);
     }
@@ -270,7 +287,7 @@ impl ArpCache {
     }
 
     /// Removes all entries, and drops the waiting packets.
-    pub(super) fn clear(&self, now: Timestamp) {
+    pub fn clear(&self, now: Timestamp) {
         let mut ages = self.ages.lock();
         for shard in &self.shards {
             for entry in shard.swap(Arc::default()).values() {
@@ -285,7 +302,7 @@ impl ArpCache {
     }
 
     /// Moves the entries and waiting packets of another table to this one.
-    pub(super) fn take_state(&self, old: &Self, now: Timestamp) {
+    pub fn take_state(&self, old: &Self, now: Timestamp) {
         for (shard, before) in self.shards.iter().zip(&old.shards) {
             shard.store(before.swap(Arc::default()));
         }
@@ -296,13 +313,13 @@ impl ArpCache {
     }
 
     /// Called when the router starts, the reference time for cleanups.
-    pub(super) fn start(&self, now: Timestamp) {
+    pub fn start(&self, now: Timestamp) {
         let first = now.as_millis() + self.timeout / 1000 * 1000;
         self.first_cleaning.store(first, Relaxed);
     }
 
     /// Removes expired entries when the timer expires.
-    pub(super) fn clean(&self, cx: &mut Context) {
+    pub fn clean(&self, cx: &mut Context) {
         let now = cx.now();
         self.slim(&mut self.ages.lock(), now, 0);
         self.account(cx);
@@ -347,7 +364,7 @@ impl ArpCache {
     }
 
     /// Shares the table with other elements.
-    pub(super) fn share(self: &Arc<Self>) -> Arc<Self> {
+    pub fn share(self: &Arc<Self>) -> Arc<Self> {
         self.is_common.store(true, Relaxed);
         Arc::clone(self)
     }
@@ -410,12 +427,12 @@ impl ArpCache {
     }
 
     /// The number of waiting packets.
-    pub(super) fn waiting(&self) -> usize {
+    pub fn waiting(&self) -> usize {
         self.ages.lock().packets
     }
 
     /// Packets dropped while they waited, or instead of waiting.
-    pub(super) fn drops(&self) -> u64 {
+    pub fn drops(&self) -> u64 {
         self.drops.load(Relaxed)
     }
 

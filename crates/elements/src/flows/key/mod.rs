@@ -23,7 +23,7 @@ use millrace_core::headers::{Header, Ipv4Header, protocol};
 
 /// Source and destination: addresses and ports.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash)]
-pub(crate) struct FlowId {
+pub struct FlowId {
     /// The source address in the upper half, the destination address in the lower one.
     pub(crate) addresses: u64,
     /// The source port in the upper half, the destination port in the lower one.
@@ -31,7 +31,8 @@ pub(crate) struct FlowId {
 }
 
 impl FlowId {
-    pub(crate) fn new(source: (u32, u16), destination: (u32, u16)) -> Self {
+    /// The flow from one address and port to another.
+    pub fn new(source: (u32, u16), destination: (u32, u16)) -> Self {
         Self {
             addresses: u64::from(source.0) << 32 | u64::from(destination.0),
             ports: u32::from(source.1) << 16 | u32::from(destination.1),
@@ -51,46 +52,54 @@ impl FlowId {
         (if turns { self.reversed() } else { self }, turns)
     }
 
-    pub(crate) fn source(self) -> u32 {
+    /// The source address.
+    pub fn source(self) -> u32 {
         (self.addresses >> 32) as u32
     }
 
-    pub(crate) fn destination(self) -> u32 {
+    /// The destination address.
+    pub fn destination(self) -> u32 {
         self.addresses as u32
     }
 
-    pub(crate) fn source_port(self) -> u16 {
+    /// The source port.
+    pub fn source_port(self) -> u16 {
         (self.ports >> 16) as u16
     }
 
-    pub(crate) fn destination_port(self) -> u16 {
+    /// The destination port.
+    pub fn destination_port(self) -> u16 {
         self.ports as u16
     }
 
+    /// This flow from another address.
     #[must_use]
-    pub(crate) fn with_source(self, source: u32) -> Self {
+    pub fn with_source(self, source: u32) -> Self {
         Self { addresses: u64::from(source) << 32 | u64::from(self.destination()), ..self }
     }
 
+    /// This flow to another address.
     #[must_use]
-    pub(crate) fn with_destination(self, destination: u32) -> Self {
+    pub fn with_destination(self, destination: u32) -> Self {
         Self { addresses: u64::from(self.source()) << 32 | u64::from(destination), ..self }
     }
 
+    /// This flow from another port.
     #[must_use]
-    pub(crate) fn with_source_port(self, port: u16) -> Self {
+    pub fn with_source_port(self, port: u16) -> Self {
         Self { ports: u32::from(port) << 16 | self.ports & 0xffff, ..self }
     }
 
+    /// This flow to another port.
     #[must_use]
-    pub(crate) fn with_destination_port(self, port: u16) -> Self {
+    pub fn with_destination_port(self, port: u16) -> Self {
         Self { ports: self.ports & 0xffff_0000 | u32::from(port), ..self }
     }
 
     /// The flow of the replies: source and destination are swapped.
     #[inline(always)]
     #[must_use]
-    pub(crate) fn reversed(self) -> Self {
+    pub fn reversed(self) -> Self {
         Self { addresses: self.addresses.rotate_left(32), ports: self.ports.rotate_left(16) }
     }
 

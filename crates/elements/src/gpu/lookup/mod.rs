@@ -13,8 +13,8 @@ use std::sync::Arc;
 use arc_swap::{ArcSwap, ArcSwapOption};
 use foldhash::fast::RandomState;
 use millrace_core::{
-    Batch, Class, Context, Element, Failed, Handlers, Init, Inspection, Lock, Packet, Reason,
-    Refused, Setup,
+    Batch, Class, Context, Element, Failed, Handlers, Init, Inspection, Lock, Offers, Packet,
+    Reason, Refused, Setup,
 };
 use millrace_gpu::kernel::{Kernel, NONE};
 use millrace_gpu::region::{Base, Region};
@@ -29,7 +29,9 @@ use crate::ip;
 use crate::ip::lookup::direct_ip_lookup::{
     Routing, RoutingElement, flush_handler, read_handlers, write_handlers,
 };
-use crate::ip::lookup::{Address, Command, Error, FibWriter, Hop, HopId, Order, Route};
+use crate::ip::lookup::{
+    Address, Command, Error, FibWriter, Hop, HopId, Order, Route, RouteLookup,
+};
 
 /// An address family that the device can look up: the differences between the elements.
 pub trait Family: Address {
@@ -105,6 +107,10 @@ impl<A: Family> Element for GpuLookup<A> {
 
     fn initialize(&self, _init: &mut Init<'_>) -> Result<(), Refused> {
         self.lookup.prepare().map_err(|error| Refused(error.to_string()))
+    }
+
+    fn capabilities(self: &Arc<Self>, offers: &mut Offers<'_>) {
+        offers.provide::<dyn RouteLookup<A>>(self.clone());
     }
 
     fn handlers(handlers: &mut Handlers<Self>) {

@@ -47,18 +47,19 @@
 //! RadixIPLookup, RangeIPLookup
 
 use std::net::Ipv4Addr;
+use std::sync::Arc;
 use std::sync::atomic::{AtomicU32, Ordering::Relaxed};
 
 use millrace_core::args::ArgText;
 use millrace_core::{
-    Call, Class, Context, Element, Failed, HandlerError, Handlers, Moment, Packet, Reason, Setup,
-    View, Way, register,
+    Call, Class, Context, Element, Failed, HandlerError, Handlers, Moment, Offers, Packet, Reason,
+    Setup, View, Way, register,
 };
 
 use super::routes::address::Address;
 use super::routes::command::{Command, Syntax, Verb};
 use super::routes::error::Error;
-use super::routes::route::Route;
+use super::routes::route::{Hop, Route, RouteLookup};
 use super::tables::dir_24_8::Dir24x8Writer;
 use super::tables::fib::FibWriter;
 use super::tables::linear::sorted;
@@ -77,6 +78,10 @@ impl Element for DirectIpLookup {
 
     fn configure(setup: &mut Setup<'_>) -> Result<Self, Failed> {
         Routing::configure(setup, Order::Address).map(Self)
+    }
+
+    fn capabilities(self: &Arc<Self>, offers: &mut Offers<'_>) {
+        offers.provide::<dyn RouteLookup>(self.clone());
     }
 
     fn handlers(handlers: &mut Handlers<Self>) {
@@ -278,6 +283,12 @@ impl<W: FibWriter<A>, A: Address> Routing<W, A> {
             Some(hop) if hop.has_gateway() => format!("{} {}", hop.port, hop.gateway),
             Some(hop) => hop.port.to_string(),
         })
+    }
+}
+
+impl<E: RoutingElement<A>, A: Address> RouteLookup<A> for E {
+    fn hop(&self, address: A) -> Option<Hop<A>> {
+        self.routing().table.lookup(address.to_bits())
     }
 }
 

@@ -43,8 +43,11 @@
 //! # See also
 //! RadixIPLookup, DirectIPLookup, StaticIPLookup
 
-use millrace_core::{Class, Element, Failed, Handlers, Setup, register};
+use std::sync::Arc;
 
+use millrace_core::{Class, Element, Failed, Handlers, Offers, Setup, register};
+
+use super::RouteLookup;
 use super::direct_ip_lookup::{
     LINEAR, Routing, RoutingElement, read_handlers, routes_packets, write_handlers,
 };
@@ -64,6 +67,10 @@ impl Element for LinearIpLookup {
     fn configure(setup: &mut Setup<'_>) -> Result<Self, Failed> {
         let routing = Routing::configure(setup, Order::FirstFree)?;
         Ok(Self(routing.complaining(&LINEAR)))
+    }
+
+    fn capabilities(self: &Arc<Self>, offers: &mut Offers<'_>) {
+        offers.provide::<dyn RouteLookup>(self.clone());
     }
 
     fn handlers(handlers: &mut Handlers<Self>) {

@@ -35,8 +35,11 @@
 //! # See also
 //! StaticIPLookup, RadixIPLookup, DirectIPLookup
 
-use millrace_core::{Class, Element, Failed, Handlers, Setup, register};
+use std::sync::Arc;
 
+use millrace_core::{Class, Element, Failed, Handlers, Offers, Setup, register};
+
+use super::RouteLookup;
 use super::direct_ip_lookup::{
     ROUTE_TABLE, Routing, RoutingElement, read_handlers, routes_packets,
 };
@@ -57,6 +60,10 @@ impl Element for LookupIpRoute {
     fn configure(setup: &mut Setup<'_>) -> Result<Self, Failed> {
         let routing = Routing::configure(setup, Order::LastLeft)?;
         Ok(Self(routing.complaining(&ROUTE_TABLE)))
+    }
+
+    fn capabilities(self: &Arc<Self>, offers: &mut Offers<'_>) {
+        offers.provide::<dyn RouteLookup>(self.clone());
     }
 
     fn handlers(handlers: &mut Handlers<Self>) {

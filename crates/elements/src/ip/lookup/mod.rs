@@ -53,7 +53,7 @@ mod tests;
 pub use routes::address::Address;
 pub use routes::command::{Command, Syntax, Verb};
 pub use routes::error::Error;
-pub use routes::route::{Hop, NotAPrefix, Prefix, Route};
+pub use routes::route::{Hop, NotAPrefix, Prefix, Route, RouteLookup};
 pub use tables::dir_24_8::{Dir24x8, Dir24x8Writer};
 pub use tables::fib::{Change, Fib, FibWriter, Part, Readers, Routes};
 pub use tables::hops::HopId;

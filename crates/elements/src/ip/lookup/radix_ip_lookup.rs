@@ -44,8 +44,11 @@
 //! # See also
 //! DirectIPLookup, RangeIPLookup, LinearIPLookup
 
-use millrace_core::{Class, Element, Failed, Handlers, Setup, register};
+use std::sync::Arc;
 
+use millrace_core::{Class, Element, Failed, Handlers, Offers, Setup, register};
+
+use super::RouteLookup;
 use super::direct_ip_lookup::{
     ROUTE_TABLE, Routing, RoutingElement, flush_handler, read_handlers, routes_packets,
     write_handlers,
@@ -66,6 +69,10 @@ impl Element for RadixIpLookup {
     fn configure(setup: &mut Setup<'_>) -> Result<Self, Failed> {
         let routing = Routing::configure(setup, Order::LastLeft)?;
         Ok(Self(routing.complaining(&ROUTE_TABLE)))
+    }
+
+    fn capabilities(self: &Arc<Self>, offers: &mut Offers<'_>) {
+        offers.provide::<dyn RouteLookup>(self.clone());
     }
 
     fn handlers(handlers: &mut Handlers<Self>) {

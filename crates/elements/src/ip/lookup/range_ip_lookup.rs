@@ -45,8 +45,11 @@
 //! # See also
 //! DirectIPLookup, RadixIPLookup
 
-use millrace_core::{Class, Element, Failed, Handlers, Setup, register};
+use std::sync::Arc;
 
+use millrace_core::{Class, Element, Failed, Handlers, Offers, Setup, register};
+
+use super::RouteLookup;
 use super::direct_ip_lookup::{
     Routing, RoutingElement, flush_handler, hashed_table_handler, read_handlers, routes_packets,
     write_handlers,
@@ -66,6 +69,10 @@ impl Element for RangeIpLookup {
 
     fn configure(setup: &mut Setup<'_>) -> Result<Self, Failed> {
         Routing::configure(setup, Order::Address).map(Self)
+    }
+
+    fn capabilities(self: &Arc<Self>, offers: &mut Offers<'_>) {
+        offers.provide::<dyn RouteLookup>(self.clone());
     }
 
     fn handlers(handlers: &mut Handlers<Self>) {

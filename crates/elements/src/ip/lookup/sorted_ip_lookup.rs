@@ -42,8 +42,11 @@
 //! # See also
 //! LinearIPLookup, RadixIPLookup
 
-use millrace_core::{Class, Element, Failed, Handlers, Setup, register};
+use std::sync::Arc;
 
+use millrace_core::{Class, Element, Failed, Handlers, Offers, Setup, register};
+
+use super::RouteLookup;
 use super::direct_ip_lookup::{
     LINEAR, Routing, RoutingElement, read_handlers, routes_packets, sorted_table_handler,
     write_handlers,
@@ -66,6 +69,10 @@ impl Element for SortedIpLookup {
         setup.args.warn((), advice);
         let routing = Routing::configure(setup, Order::FirstFree)?;
         Ok(Self(routing.complaining(&LINEAR)))
+    }
+
+    fn capabilities(self: &Arc<Self>, offers: &mut Offers<'_>) {
+        offers.provide::<dyn RouteLookup>(self.clone());
     }
 
     fn handlers(handlers: &mut Handlers<Self>) {

@@ -48,14 +48,15 @@
 //! GetIP6Address, CheckIP6Header, DirectIPLookup
 
 use std::net::Ipv6Addr;
+use std::sync::Arc;
 
-use millrace_core::{Class, Element, Failed, Handlers, Setup, register};
+use millrace_core::{Class, Element, Failed, Handlers, Offers, Setup, register};
 
 use super::tree::TreeWriter;
-use crate::ip::lookup::Order;
 use crate::ip::lookup::direct_ip_lookup::{
     Routing, RoutingElement, flush_handler, read_handlers, routes_packets, write_handlers,
 };
+use crate::ip::lookup::{Order, RouteLookup};
 
 /// The element; its manual is at the top of the file.
 pub struct LookupIp6Route(Routing<TreeWriter, Ipv6Addr>);
@@ -69,6 +70,10 @@ impl Element for LookupIp6Route {
 
     fn configure(setup: &mut Setup<'_>) -> Result<Self, Failed> {
         Routing::configure(setup, Order::FirstFree).map(Self)
+    }
+
+    fn capabilities(self: &Arc<Self>, offers: &mut Offers<'_>) {
+        offers.provide::<dyn RouteLookup<Ipv6Addr>>(self.clone());
     }
 
     fn handlers(handlers: &mut Handlers<Self>) {

@@ -116,7 +116,7 @@ impl Early {
         Ok(Self { watched, state: Lock::new(RandomEarly::new(params)) })
     }
 
-    pub(super) fn initialize(&self, init: &Init<'_>) -> Result<(), Refused> {
+    pub(super) fn initialize(&self, init: &mut Init<'_>) -> Result<(), Refused> {
         self.watched.initialize(init, "no nearby Queues")
     }
 

@@ -37,12 +37,15 @@
 //! SimpleQueue, NotifierQueue, QuickNoteQueue, FrontDropQueue, MixedQueue, CPUQueue, Unqueue, Pipeliner
 
 use std::marker::PhantomData;
+use std::sync::Arc;
 
 use millrace_core::{
-    Batch, Class, Context, Element, Failed, Handlers, Init, Notifier, Setup, register,
+    Batch, Class, Context, Element, Failed, Handlers, Init, Notifier, Offers, Setup, register,
 };
 
 use super::store::{End, PATIENCE, Store};
+
+use crate::capability::Storage;
 
 /// The class's discipline; its manual is at the top of the file.
 pub struct TellsBoth;
@@ -98,6 +101,10 @@ impl<D: Discipline> Element for Kept<D> {
         self.store.take(cx, max, batch);
     }
 
+    fn capabilities(self: &Arc<Self>, offers: &mut Offers<'_>) {
+        offers.provide::<dyn Storage>(self.clone());
+    }
+
     fn notifier(&self, _port: usize) -> Option<&Notifier> {
         D::TELLS_PACKETS.then(|| self.store.packets())
     }
@@ -119,9 +126,13 @@ impl<D: Discipline> Element for Kept<D> {
     }
 }
 
-impl<D> Kept<D> {
-    pub(crate) fn store(&self) -> &Store {
-        &self.store
+impl<D: Discipline> Storage for Kept<D> {
+    fn size(&self) -> usize {
+        self.store.len()
+    }
+
+    fn capacity(&self) -> usize {
+        self.store.capacity()
     }
 }
 

@@ -36,17 +36,17 @@
 //! DelayUnqueue, BandwidthRatedUnqueue, Queue
 
 use std::collections::VecDeque;
-use std::sync::{MutexGuard, OnceLock};
+use std::sync::{Arc, MutexGuard, OnceLock};
 
 use millrace_core::args::{Bandwidth, Seconds};
 use millrace_core::element::Listening;
 use millrace_core::{
-    Class, Context, Element, Failed, Handlers, Init, Lock, Packet, Reason, Refused, Setup, Task,
-    Timer, Timestamp, register,
+    Class, Context, Element, Failed, Handlers, Init, Lock, Offers, Packet, Reason, Refused, Setup,
+    Task, Timer, Timestamp, register,
 };
 
+use crate::capability::Storage;
 use crate::queueing::interval::{interval_text, span};
-use crate::queueing::storage::Storage;
 use crate::task_handlers::task_handlers;
 
 /// The element; its manual is at the top of the file.
@@ -144,6 +144,10 @@ impl Element for LinkUnqueue {
 
     fn run_timer(&self, _cx: &mut Context, (): &mut ()) {
         self.task.schedule();
+    }
+
+    fn capabilities(self: &Arc<Self>, offers: &mut Offers<'_>) {
+        offers.provide::<dyn Storage>(self.clone());
     }
 
     fn held(&self) -> usize {

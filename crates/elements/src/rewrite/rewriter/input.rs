@@ -1,15 +1,13 @@
 //! What a rewriter does with a flow that has no mapping: one argument for each input.
 
 use std::collections::HashMap;
-use std::sync::{Arc, Weak};
+use std::sync::Arc;
 
-use fastrand::Rng;
 use millrace_core::args::{ArgText, Scope};
-use millrace_core::{Arg, Lock};
+use millrace_core::{Arg, Capability, Lock};
 
-use super::Rewriter;
 use super::pattern::Pattern;
-use crate::flows::key::FlowId;
+use crate::capability::{FlowId, Mapper, Outputs, Request};
 
 /// What an input does with an unknown flow.
 #[derive(Clone)]
@@ -23,68 +21,28 @@ pub(crate) enum Input {
     Mapper(Arc<dyn Mapper>),
 }
 
-/// The output of the flow, and the output of its replies.
-pub(crate) type Outputs = [u16; 2];
-
-/// Chooses how new flows are rewritten (RoundRobinIPMapper, SourceIPHashMapper).
-pub(crate) trait Mapper: Send + Sync {
-    /// The flow that a flow becomes, and its outputs; `None` if it is dropped.
-    fn rewrite(&self, flow: FlowId, request: &mut Request<'_>) -> Option<(FlowId, Outputs)>;
-
-    /// The outputs that it may choose, for each pattern.
-    fn outputs(&self) -> Vec<Outputs>;
-}
-
-/// The input of a choice.
-pub(crate) struct Request<'r> {
-    /// Whether a flow of replies already belongs to another mapping.
-    pub(crate) taken: &'r dyn Fn(FlowId) -> bool,
-    pub(crate) random: &'r mut Rng,
-}
-
 impl Request<'_> {
     pub(crate) fn by(&mut self, pattern: &Pattern, flow: FlowId) -> Option<FlowId> {
         pattern.rewrite(flow, self.taken, |top| self.random.u32(0..=top))
     }
 }
 
-/// The patterns, mappers and rewriters of a configuration, by their full names.
+/// The patterns of a configuration, by their full names.
 #[derive(Default)]
-pub(crate) struct Named {
-    patterns: Lock<HashMap<String, Arc<Pattern>>>,
-    mappers: Lock<HashMap<String, Arc<dyn Mapper>>>,
-    /// Weak, because rewriters hold this structure: a router that ends must free both.
-    rewriters: Lock<HashMap<String, Weak<Rewriter>>>,
-}
+pub(crate) struct Named(Lock<HashMap<String, Arc<Pattern>>>);
 
 impl Named {
     /// The pattern with a name, as seen from `scope`.
     pub(crate) fn pattern(&self, name: &str, scope: &Scope<'_>) -> Option<Arc<Pattern>> {
-        nearest(&self.patterns.lock(), name, scope)
+        let all = self.0.lock();
+        scope.prefixes().find_map(|prefix| all.get(&format!("{prefix}{name}")).cloned())
     }
 
     /// Names a pattern in the compound element of `scope`.
     pub(crate) fn add_pattern(&self, name: &str, pattern: Arc<Pattern>, scope: &Scope<'_>) {
         let full = format!("{}{name}", scope.prefix());
-        self.patterns.lock().insert(full, pattern);
+        self.0.lock().insert(full, pattern);
     }
-
-    pub(crate) fn add_mapper(&self, name: &str, mapper: Arc<dyn Mapper>) {
-        self.mappers.lock().insert(name.to_owned(), mapper);
-    }
-
-    pub(crate) fn add_rewriter(&self, name: &str, rewriter: &Arc<Rewriter>) {
-        self.rewriters.lock().insert(name.to_owned(), Arc::downgrade(rewriter));
-    }
-
-    /// The rewriter with a name, as seen from `scope`.
-    pub(crate) fn rewriter(&self, name: &str, scope: &Scope<'_>) -> Option<Arc<Rewriter>> {
-        nearest(&self.rewriters.lock(), name, scope)?.upgrade()
-    }
-}
-
-fn nearest<T: Clone>(all: &HashMap<String, T>, name: &str, scope: &Scope<'_>) -> Option<T> {
-    scope.prefixes().find_map(|prefix| all.get(&format!("{prefix}{name}")).cloned())
 }
 
 impl Input {
@@ -121,14 +79,15 @@ impl Input {
                 let (pattern, ports) = parse_pattern(&rest.words(), named, scope)?;
                 in_range(ports).map(|ports| Self::Pattern(pattern, ports))
             }
-            name if scope.find_element(name).is_some() => {
+            name => {
+                let element = scope.find_element(name);
+                let element = element.ok_or("unknown specification")?;
                 if !rest.is_empty() {
                     return Err("syntax error, expected element name".to_owned());
                 }
-                let mapper = nearest(&named.mappers.lock(), name, scope);
-                mapper.map(Self::Mapper).ok_or_else(|| "element is not an IPMapper".to_owned())
+                let mapper = scope.offered(element).map(Self::Mapper);
+                mapper.ok_or_else(|| <dyn Mapper>::missing(name))
             }
-            _ => Err("unknown specification".to_owned()),
         }
     }
 

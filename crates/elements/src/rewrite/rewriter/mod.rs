@@ -12,18 +12,19 @@ use fastrand::Rng;
 use millrace_core::args::{Annotation, ArgText, Kind, Scope, Seconds, Word};
 use millrace_core::memory::Ports;
 use millrace_core::{
-    Batch, Context, Failed, HandlerError, Init, Lock, Packet, Reason, Refused, Setup, Timer,
-    Timestamp,
+    Batch, Capability, Context, Failed, HandlerError, Init, Lock, Offers, Packet, Reason, Refused,
+    Router, Setup, Timer, Timestamp,
 };
 
 use super::mappings::family::Family;
 pub(super) use super::mappings::flow_set::Seen;
 use super::mappings::flow_set::{FlowSet, Policy, Wanted, protocol_of};
 use super::mappings::flow_table::{ANNO_SHIFT, SHIFTED, View};
+use crate::capability::{FlowTable, Mapping, Request};
 use crate::flows::key::{FlowId, Key};
 use crate::flows::table::index::{Found, Hash, Index};
 use crate::flows::table::millis;
-use input::{Input, Named, Request};
+use input::{Input, Named};
 
 /// A rewriter of any kind.
 pub(super) struct Rewriter {
@@ -37,7 +38,8 @@ pub(super) struct Rewriter {
     policies: Vec<Policy>,
     /// The mappings, unless this rewriter shares the capacity of another one.
     own: Arc<FlowSet>,
-    shares: Option<String>,
+    /// The element whose capacity it shares.
+    shares: Option<usize>,
     placed: OnceLock<Placed>,
     /// The mappings of the rewriter that this one replaced.
     adopted: OnceLock<Placed>,
@@ -110,7 +112,36 @@ const DROP: u32 = 1;
 /// Plus the output of packets that pass.
 const PASS: u32 = 1 << 16;
 
+/// What elements of this folder use of a rewriter, beside what [`FlowTable`] offers everybody.
+impl Capability for Rewriter {
+    const NAME: &'static str = "sequence numbers and a capacity to share";
+}
+
+impl FlowTable for Rewriter {
+    fn outputs(&self) -> usize {
+        self.outputs
+    }
+
+    fn mapping(&self, protocol: u8, flow: FlowId, reply: bool) -> Option<Mapping> {
+        let (set, found, key) = self.lookup(protocol, flow, reply, None)?;
+        let view = set.table.view(found, key)?;
+        Some(Mapping {
+            from: key.flow,
+            to: view.to,
+            output: view.output,
+            is_reply: found.reply,
+            annotation: (view.state >> ANNO_SHIFT) as u8,
+        })
+    }
+}
+
 impl Rewriter {
+    /// The capabilities of every rewriter.
+    pub(super) fn offer(self: &Arc<Self>, offers: &mut Offers<'_>) {
+        offers.provide(self.clone());
+        offers.provide::<dyn FlowTable>(self.clone());
+    }
+
     /// Reads the arguments that every rewriter has, after the class has read its own. The rest are the inputs.
     pub(super) fn configure(setup: &mut Setup<'_>, own: Own) -> Result<Arc<Self>, Failed> {
         let named: Arc<Named> = setup.shared();
@@ -123,10 +154,10 @@ impl Rewriter {
         if let Some(word) = capacity {
             match word.as_str().parse() {
                 Ok(number) => limit = number,
-                Err(_) if setup.args.scope().find_element(word.as_str()).is_some() => {
-                    shares = Some(word.as_str().to_owned());
-                }
-                Err(_) => setup.args.error("MAPPING_CAPACITY", "bad MAPPING_CAPACITY"),
+                Err(_) => match setup.args.scope().find_element(word.as_str()) {
+                    None => setup.args.error("MAPPING_CAPACITY", "bad MAPPING_CAPACITY"),
+                    element => shares = element,
+                },
             }
         }
         let (texts, outputs) = (setup.args.rest(), setup.outputs());
@@ -144,7 +175,7 @@ impl Rewriter {
             }
         }
         setup.args.complete()?;
-        let rewriter = Arc::new(Self {
+        Ok(Arc::new(Self {
             family: own.family,
             outputs,
             annotations: own.annotations,
@@ -157,15 +188,13 @@ impl Rewriter {
             adopted: OnceLock::new(),
             reap_interval: Timestamp::from_secs(interval.as_secs().min(1 << 32).cast_signed()),
             timer: setup.timer(),
-            named: named.clone(),
-        });
-        named.add_rewriter(setup.name(), &rewriter);
-        Ok(rewriter)
+            named,
+        }))
     }
 
     /// Finds the set of mappings, and starts reaping.
     pub(super) fn initialize(&self, init: &Init<'_>) -> Result<(), Refused> {
-        let set = self.set(&init.router().scope_of(init.id()), 0)?;
+        let set = self.set(init.router(), 0)?;
         let inputs = self.inputs().clone();
         for (number, input) in inputs.iter().enumerate() {
             let Input::Mapper(mapper) = input else { continue };
@@ -191,10 +220,10 @@ impl Rewriter {
     }
 
     /// The mappings that count against this rewriter's capacity.
-    fn set(&self, scope: &Scope<'_>, depth: usize) -> Result<Arc<FlowSet>, Refused> {
-        let Some(other) = &self.shares else { return Ok(self.own.clone()) };
-        let other = self.named.rewriter(other, scope).filter(|_| depth < 64);
-        other.ok_or(Refused("bad MAPPING_CAPACITY".to_owned()))?.set(scope, depth + 1)
+    fn set(&self, router: &Router, depth: usize) -> Result<Arc<FlowSet>, Refused> {
+        let Some(other) = self.shares else { return Ok(self.own.clone()) };
+        let other: Option<Arc<Self>> = router.offered(other).filter(|_| depth < 64);
+        other.ok_or(Refused("bad MAPPING_CAPACITY".to_owned()))?.set(router, depth + 1)
     }
 
     /// Removes expired mappings when the timer runs.
@@ -511,6 +540,10 @@ macro_rules! methods {
             batch: &mut ::millrace_core::Batch,
         ) {
             self.0.push::<$dialect>(cx, lanes, port, batch);
+        }
+
+        fn capabilities(self: &::std::sync::Arc<Self>, offers: &mut ::millrace_core::Offers<'_>) {
+            self.0.offer(offers);
         }
 
         fn run_timer(&self, cx: &mut ::millrace_core::Context, _: &mut Lanes) {

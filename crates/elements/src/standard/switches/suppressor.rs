@@ -30,12 +30,15 @@
 //! # See also
 //! Switch, PullSwitch
 
+use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering::Relaxed};
 
 use millrace_core::element::ANY_HANDLER;
 use millrace_core::{
-    Batch, Class, Context, Element, Failed, HandlerError, Handlers, Reason, Setup, register,
+    Batch, Class, Context, Element, Failed, HandlerError, Handlers, Offers, Reason, Setup, register,
 };
+
+use crate::capability::Gates;
 
 /// The element; its manual is at the top of the file.
 pub struct Suppressor {
@@ -67,6 +70,10 @@ impl Element for Suppressor {
         }
     }
 
+    fn capabilities(self: &Arc<Self>, offers: &mut Offers<'_>) {
+        offers.provide::<dyn Gates>(self.clone());
+    }
+
     fn handlers(handlers: &mut Handlers<Self>) {
         handlers.write("reset", |suppressor, _| {
             suppressor.open.iter().for_each(|open| open.store(true, Relaxed));
@@ -80,6 +87,14 @@ impl Element for Suppressor {
             open.store(call.parse().map_err(|_| "active value must be boolean")?, Relaxed);
             Ok(())
         });
+    }
+}
+
+impl Gates for Suppressor {
+    fn set_open(&self, port: usize, open: bool) {
+        if let Some(gate) = self.open.get(port) {
+            gate.store(open, Relaxed);
+        }
     }
 }
 

@@ -3,6 +3,7 @@
 use std::fmt;
 use std::net::Ipv4Addr;
 
+use millrace_core::Capability;
 use millrace_core::net::Ipv4Prefix;
 
 use super::address::Address;
@@ -138,6 +139,20 @@ impl<A: Address> Hop<A> {
 
     fn gateway_text(&self) -> String {
         if self.has_gateway() { self.gateway.to_string() } else { "-".to_owned() }
+    }
+}
+
+/// Routes that other elements may look up.
+pub trait RouteLookup<A: Address = Ipv4Addr>: Send + Sync {
+    /// The hop of the route with the longest prefix that contains an address.
+    fn hop(&self, address: A) -> Option<Hop<A>>;
+}
+
+impl<A: Address> Capability for dyn RouteLookup<A> {
+    const NAME: &'static str = "a routing table";
+
+    fn missing(element: &str) -> String {
+        format!("‘{element}’ is not an element with IP routes")
     }
 }
 

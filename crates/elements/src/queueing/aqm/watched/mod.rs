@@ -6,7 +6,8 @@ use millrace_core::args::Kind;
 use millrace_core::element::{Call, Init};
 use millrace_core::{Args, Batch, Context, HandlerError, Reason, Refused, Router};
 
-use crate::queueing::storage::{Sources, Storage, Storages};
+use crate::capability::Storage;
+use crate::queueing::storage::{Sources, Storages};
 
 /// The queues that an element watches.
 pub(super) struct Watched {
@@ -21,7 +22,7 @@ impl Watched {
     }
 
     /// Finds the queues; `none` is the error message if there are none.
-    pub(super) fn initialize(&self, init: &Init<'_>, none: &str) -> Result<(), Refused> {
+    pub(super) fn initialize(&self, init: &mut Init<'_>, none: &str) -> Result<(), Refused> {
         let found = self.sources.find(init)?;
         if found.is_empty() {
             return Err(none.into());
