@@ -10,7 +10,7 @@
 //! | [`RouteLookup`] | routing elements | Socket's ALLOW and DENY |
 //! | [`FlowTable`] | rewriters | ICMPRewriter |
 //! | [`Mapper`] | RoundRobinIPMapper, SourceIPHashMapper | rewriters |
-//! | [`AggregateNotifier`] | AggregateIPFlows | AggregateLast, ToIPFlowDumps |
+//! | [`AggregateNotifier`] | AggregateIPFlows | AggregateFirst, AggregateLast, ToIPFlowDumps |
 //! | [`PacketTimes`] | RecordTimestamp | TimestampDiff |
 //! | [`VirtualAddress`] | FlowIPLoadBalancer | FlowIPLoadBalancerReverse |
 //! | [`HostInterface`] | FromHost | ToHost |
