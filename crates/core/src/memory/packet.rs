@@ -616,6 +616,15 @@ impl fmt::Debug for Packet {
 /// How far from the base the data may be in a large buffer, so that headers on both sides are in reach.
 pub(super) const REACH: usize = 32_768;
 
+impl Region {
+    /// The offset of the packet's data from `base`, in bytes; `None` for a packet of another region. For a
+    /// shared packet the data is in the slot that holds the bytes, not in that of its descriptor.
+    pub fn offset_of(&self, packet: &Packet) -> Option<usize> {
+        let offset = packet.data().as_ptr().addr().checked_sub(self.base.addr().get())?;
+        (offset < self.len).then_some(offset)
+    }
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -651,14 +660,5 @@ mod tests {
         assert!(!first.is_shared() && !second.is_shared());
         assert_eq!((first.data(), second.data()), (&b"shared"[..], &b"Shared"[..]));
         assert_eq!(second.paint(), 3);
-    }
-}
-
-impl Region {
-    /// The offset of the packet's data from `base`, in bytes; `None` for a packet of another region. For a
-    /// shared packet the data is in the slot that holds the bytes, not in that of its descriptor.
-    pub fn offset_of(&self, packet: &Packet) -> Option<usize> {
-        let offset = packet.data().as_ptr().addr().checked_sub(self.base.addr().get())?;
-        (offset < self.len).then_some(offset)
     }
 }
