@@ -99,7 +99,7 @@ pub trait Element: Sized + Send + Sync + 'static {
     /// Declares the handlers, in addition to those that every element has.
     fn handlers(_handlers: &mut Handlers<Self>) {}
 
-    /// Declares what the element offers other elements, each a [`Capability`]: a queue's length, a table.
+    /// Declares what the element offers other elements, each a [`Capability`](crate::Capability): a queue's length, a table.
     fn capabilities(self: &Arc<Self>, _offers: &mut Offers<'_>) {}
 
     /// The signal that shows whether pull output `port` has packets. Elements that only forward packets need
