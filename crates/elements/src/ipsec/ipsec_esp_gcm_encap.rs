@@ -47,7 +47,8 @@ use std::sync::atomic::{AtomicU64, Ordering::Relaxed};
 use millrace_core::args::{IpProtocol, Kind};
 use millrace_core::headers::protocol;
 use millrace_core::{
-    Class, Element, Failed, Handlers, Moment, Packet, PerPacket, Reason, Setup, View, Way, register,
+    Class, Element, Failed, Handlers, Init, Moment, Packet, PerPacket, Reason, Setup, View, Way,
+    register,
 };
 
 use super::esp;
@@ -84,6 +85,15 @@ impl Element for IpsecEspGcmEncap {
             next_header: next_header.map(|IpProtocol(number)| number),
             sequence: AtomicU64::new(sequence.into()),
         })
+    }
+
+    fn take_state(&self, old: &Self, _: &Init<'_>) {
+        let next = old.sequence.load(Relaxed);
+        // A sequence number is the nonce, too: under one key, none may come twice (RFC 4106, 2 and 3.1). An old
+        // association whose numbers are used up does not use up those of another one.
+        if self.spi == old.spi || next <= u64::from(u32::MAX) {
+            self.sequence.fetch_max(next, Relaxed);
+        }
     }
 
     fn handlers(handlers: &mut Handlers<Self>) {
