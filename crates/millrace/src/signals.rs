@@ -52,18 +52,17 @@ impl StopOnSignal {
                     continue;
                 }
                 match signal {
-                    SIGUSR1 => {
-                        show();
-                        continue;
+                    SIGUSR1 => show(),
+                    SIGUSR2 => {}
+                    _ => {
+                        stops += 1;
+                        match stops {
+                            1 => router.enter(Phase::Ending),
+                            2 => router.enter(Phase::Halted),
+                            // Something hangs that should have ended.
+                            _ => std::process::exit(128 + signal),
+                        }
                     }
-                    SIGUSR2 => continue,
-                    _ => stops += 1,
-                }
-                match stops {
-                    1 => router.enter(Phase::Ending),
-                    2 => router.enter(Phase::Halted),
-                    // Something hangs that should have ended.
-                    _ => std::process::exit(128 + signal),
                 }
             }
         })?;

@@ -201,9 +201,12 @@ impl Drop for Server {
 /// Waits for clients' threads to end, for a while. Those that have ended are removed.
 fn wait_for(clients: &mut Vec<(Stream, JoinHandle<()>)>) {
     let until = Instant::now() + FAREWELL;
-    while !clients.is_empty() && Instant::now() < until {
+    while Instant::now() < until {
         clients.retain(|(_, thread)| !thread.is_finished());
-        std::thread::sleep(Duration::from_millis(if clients.is_empty() { 0 } else { 2 }));
+        if clients.is_empty() {
+            return;
+        }
+        std::thread::sleep(Duration::from_millis(2));
     }
 }
 

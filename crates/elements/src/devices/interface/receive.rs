@@ -103,11 +103,7 @@ impl Reception {
     /// Opens the device and starts to receive. If `predecessor`, the element that this one is to replace, has the device
     /// open with the same options, this waits until it [inherits](Self::inherit) the queues instead: two sockets would
     /// both receive each packet for a while, and packets waiting in the old one would be lost.
-    pub(crate) fn initialize(
-        &self,
-        init: &Init<'_>,
-        predecessor: Option<&Self>,
-    ) -> Result<(), Refused> {
+    fn initialize(&self, init: &Init<'_>, predecessor: Option<&Self>) -> Result<(), Refused> {
         if predecessor.is_some_and(|old| self.can_inherit(old)) {
             return Ok(());
         }
@@ -133,7 +129,8 @@ impl Reception {
     /// Takes over the queues of the element that this one replaces, with the packets in them. Call this when the
     /// threads of `old` have ended.
     pub(crate) fn inherit(&self, old: &Self, init: &Init<'_>) {
-        let Some(lines) = old.lines.get().filter(|_| self.lines.get().is_none()) else { return };
+        let waits = self.lines.get().is_none() && self.can_inherit(old);
+        let Some(lines) = old.lines.get().filter(|_| waits) else { return };
         let queues: Vec<_> = lines.queues.iter().filter_map(Line::close).collect();
         if let Err(Refused(why)) = self.start_with(init, queues, lines.annotated) {
             init.router().chatter(&format!("{}: {why}", init.name()));
@@ -446,7 +443,11 @@ macro_rules! methods {
             &self,
             init: &mut ::millrace_core::Init<'_>,
         ) -> Result<(), ::millrace_core::Refused> {
-            self.reception.initialize(init, None)
+            receive::initialize(self, init)
+        }
+
+        fn take_state(&self, old: &Self, init: &::millrace_core::Init<'_>) {
+            self.reception.inherit(&old.reception, init);
         }
 
         fn run_task(&self, cx: &mut ::millrace_core::Context, (): &mut ()) -> bool {
