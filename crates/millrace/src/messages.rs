@@ -3,7 +3,8 @@
 use std::fmt::Display;
 use std::io::{IsTerminal, Write};
 
-use millrace_lang::{Diagnostic, SourceMap, Style, ascii_quotes, render_all};
+use millrace_core::router::in_locale;
+use millrace_lang::{Diagnostic, SourceMap, Style, render_all};
 
 /// Tells the user something. That nobody listens is no error.
 pub(crate) fn say(message: impl Display) {
@@ -17,16 +18,7 @@ pub(crate) fn complain(message: impl Display) {
 
 /// Tells the user as Click does: with the quotation marks of his locale.
 pub(crate) fn complain_as_click(message: impl Display) {
-    let message = message.to_string();
-    say(if speaks_utf8() { message } else { ascii_quotes(&message) });
-}
-
-/// Whether the locale's characters are UTF-8: the first of these variables counts, locale(7).
-fn speaks_utf8() -> bool {
-    let set = ["LC_ALL", "LC_CTYPE", "LANG"].iter().filter_map(std::env::var_os);
-    let first = set.into_iter().find(|value| !value.is_empty()).unwrap_or_default();
-    let name = first.to_string_lossy().to_ascii_lowercase();
-    name.ends_with("utf-8") || name.ends_with("utf8")
+    say(in_locale(&message.to_string()));
 }
 
 /// The number of findings that are shown.

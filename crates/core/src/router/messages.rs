@@ -12,13 +12,8 @@ impl Router {
     /// Prints a message to the user while the router runs, on standard error, with the quotation marks of the
     /// locale.
     pub fn chatter(&self, message: &str) {
-        static UTF8: LazyLock<bool> = LazyLock::new(speaks_utf8);
-        let message = match message.contains('‘') && !*UTF8 {
-            true => Cow::from(ascii_quotes(message)),
-            false => Cow::from(message),
-        };
         // Where nobody can listen, nothing need be said.
-        let _ = writeln!(std::io::stderr(), "{message}");
+        let _ = writeln!(std::io::stderr(), "{}", in_locale(message));
     }
 
     /// Stores a message for the end of the run.
@@ -28,6 +23,15 @@ impl Router {
 
     pub(crate) fn take_complaints(&self) -> Vec<String> {
         std::mem::take(&mut self.complaints.lock())
+    }
+}
+
+/// A message with the quotation marks of the locale: plain ones where its characters are not UTF-8.
+pub fn in_locale(message: &str) -> Cow<'_, str> {
+    static UTF8: LazyLock<bool> = LazyLock::new(speaks_utf8);
+    match message.contains(['‘', '’']) && !*UTF8 {
+        true => Cow::from(ascii_quotes(message)),
+        false => Cow::from(message),
     }
 }
 

@@ -23,6 +23,7 @@ use millrace_lang::{Diagnostic, Span};
 pub use control::ElementInfo;
 pub use handler_call::HandlerCall;
 pub use handlers::{ANY_HANDLER, Call, Handler, HandlerError, Handlers, IntoText, Text};
+pub use messages::in_locale;
 pub(crate) use part::Part;
 pub(crate) use path::{Path, nearest};
 pub use signals::Signals;
