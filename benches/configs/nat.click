@@ -6,7 +6,8 @@
 FromDevice(eth0, BURST $burst)
   -> Strip(14)
   -> CheckIPHeader
-  -> rw :: IPRewriter(pattern 10.0.1.1 1024-65535 - - 0 1, drop)
+  -> rw :: IPRewriter(pattern 10.0.1.1 1024-65535 - - 0 1, drop,
+                      MAPPING_CAPACITY 4194304)
   -> DecIPTTL
   -> EtherEncap(0x0800, 02:00:0a:00:01:01, 02:00:0a:00:01:02)
   -> ToDevice(eth1);

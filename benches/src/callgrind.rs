@@ -1,15 +1,15 @@
-//! Counting instructions with Valgrind's callgrind, which gives the same counts on a busy machine as on a
-//! quiet one, and on a machine without counters as on one with.
+//! Counts instructions with Valgrind's callgrind. The counts are the same on a busy and on a quiet machine, and on
+//! machines with and without hardware counters.
 //!
-//! The program runs itself under callgrind as a *worker*. The worker encloses each stretch that is to be
-//! counted between two calls of [`mark`] and then prints the stretch's name and packets ([`tell`]);
-//! callgrind writes down what it has counted at every mark (`--dump-before`), so that whatever comes before
-//! and after a stretch, such as filling a table, is left out.
+//! The program runs itself under callgrind as a *worker*. The worker calls [`mark`] before and after each stretch
+//! that is to be counted, and then prints the stretch's name and number of packets ([`tell`]). At every mark,
+//! callgrind writes what it has counted (`--dump-before`). So work before and after a stretch, such as filling a
+//! table, is not counted.
 //!
-//! Valgrind presents the same processor everywhere, to libraries that choose their code by the processor too:
-//! one without AVX-512, and with AVX2 if the machine has it. Which clones of our own loops run ([`isa`]) is said.
-//! Caches, where they are asked for, are simulated: 32 KiB of 8
-//! ways for instructions and for data, 2 MiB of 16 ways behind them; no prefetcher.
+//! Valgrind presents the same processor on every machine, also to libraries that choose their code by the processor:
+//! one without AVX-512, and with AVX2 if the machine has it. The level of our own loops can be chosen ([`isa`]). If
+//! caches are requested, they are simulated: 32 KiB with 8 ways each for instructions and for data, 2 MiB with 16
+//! ways at the second level, no prefetcher.
 
 use std::ffi::OsStr;
 use std::fs;
@@ -29,13 +29,13 @@ use crate::machine;
 pub(crate) struct Stretch {
     /// Its name.
     pub(crate) name: String,
-    /// Packets, or calls, that were treated in it.
+    /// The number of packets, or of calls.
     pub(crate) packets: u64,
     /// Instructions.
     pub(crate) instructions: u64,
-    /// Simulated misses of the first cache for instructions, if caches were asked for.
+    /// Simulated misses of the first-level instruction cache, if caches were requested.
     pub(crate) i1_misses: Option<u64>,
-    /// Simulated misses of the first cache for data, read and written.
+    /// Simulated read and write misses of the first-level data cache.
     pub(crate) d1_misses: Option<u64>,
 }
 
@@ -49,23 +49,23 @@ impl Stretch {
 /// Begins or ends a stretch.
 #[inline(never)]
 pub(crate) fn mark() {
-    // Not nothing, lest the compiler find another function that does the same.
+    // Not empty, because the compiler could merge it with another function.
     black_box("a stretch of counted instructions begins or ends");
 }
 
 /// The name by which callgrind finds [`mark`].
 pub(crate) const MARK: &str = "*callgrind::mark*";
 
-/// Prints, in the worker, what the stretch between the last two marks was.
+/// Prints, in the worker, the name and the number of packets of the last stretch.
 pub(crate) fn tell(name: &str, packets: u64) {
     println!("{}", json!({ "name": name, "packets": packets }));
 }
 
-/// Runs this program with `words` as a worker, on a processor of this `level`, and gives what was counted, stretch
-/// by stretch.
+/// Runs this program with `words` as a worker, on a processor of this `level`, and returns what was counted for each
+/// stretch.
 ///
 /// # Errors
-/// There is no Valgrind, the worker fails, or what it tells does not fit what was counted.
+/// There is no Valgrind, the worker fails, or its output does not match what was counted.
 pub(crate) fn count<S: AsRef<OsStr>>(
     words: &[S],
     level: Level,
@@ -102,7 +102,7 @@ pub(crate) fn count_with<S: AsRef<OsStr>>(
     stretches(&told, place.path(), look)
 }
 
-/// Puts what the worker told beside what was written down at its marks.
+/// Combines the worker's output with what was counted at its marks.
 fn stretches(
     told: &str,
     place: &Path,
@@ -114,8 +114,7 @@ fn stretches(
         let (Some(name), Some(packets)) = (told["name"].as_str(), told["packets"].as_u64()) else {
             bail!("told: {line}");
         };
-        // The first record is of what was before the first mark, the third of what was between two
-        // stretches.
+        // The first record is of the time before the first mark, and the third one of the time between two stretches.
         let record = place.join(format!("out.{}", 2 * (stretches.len() + 1)));
         let record = fs::read_to_string(&record).with_context(|| record.display().to_string())?;
         let counts = Counts::parse(&record).context("a record of callgrind without its counts")?;

@@ -1,15 +1,15 @@
-//! Devices in memory that feed a graph, and what has come out of it: packets that are due at given times, whether anybody takes
-//! them or not, or as many as are taken.
+//! Devices in memory that feed a graph and record its output. Packets are due at given times, whether or not they are
+//! taken, or arrive as fast as they are taken.
 //!
-//! A packet that is due at a time carries that time in its last bytes; where it is transmitted, the time since then is written
-//! down. A packet that has to wait because those before it are slow is late from its due time on, so slowness hides nothing
-//! (Tene's "coordinated omission").
+//! A packet that is due at a time carries this time in its last bytes. When it is transmitted, the time since then is
+//! recorded. So a packet that waits because earlier packets are slow counts as late from its due time on (Tene's
+//! "coordinated omission").
 
 use std::collections::BTreeMap;
 use std::hash::{DefaultHasher, Hash, Hasher};
 use std::io;
 use std::sync::atomic::{AtomicU64, Ordering::Relaxed};
-use std::sync::{Arc, MutexGuard, OnceLock};
+use std::sync::{Arc, MutexGuard, OnceLock, Weak};
 use std::time::{Duration, Instant};
 
 use anyhow::{Context, ensure};
@@ -25,10 +25,10 @@ use rustix::time::{ClockId, clock_gettime};
 use crate::cycles::INGRESS;
 use crate::graph::{Graph, drops};
 
-/// When packets are due, in cycles of the time stamp counter since the first may come.
+/// The due times of packets, in cycles of the time stamp counter since the start.
 pub(crate) type Schedule = Arc<[u64]>;
 
-/// Frames of any length that arrive one after the other, over and over again: where they are due at a time, of 8 bytes at least.
+/// Frames of any length that are repeated in order. If they are due at times, they must have at least 8 bytes.
 pub(crate) type Frames = Arc<[Box<[u8]>]>;
 
 /// How packets arrive.
@@ -36,17 +36,17 @@ pub(crate) type Frames = Arc<[Box<[u8]>]>;
 pub(crate) enum Arrivals {
     /// At these times.
     At(Schedule),
-    /// As they are taken, with every byte of their frames.
+    /// As fast as they are taken, with all bytes of their frames.
     AtOnce {
-        /// So many before the watch starts.
+        /// The number of packets before the measurement.
         warm_up: usize,
-        /// So many with the watch.
+        /// The number of packets in the measurement.
         packets: usize,
     },
 }
 
 impl Arrivals {
-    /// So many packets as fast as they are taken, an eighth of them before the watch starts.
+    /// This number of packets as fast as they are taken; an eighth of them before the measurement.
     pub(crate) fn at_once(packets: usize) -> Self {
         Self::AtOnce { warm_up: packets / 8, packets: packets - packets / 8 }
     }
@@ -59,33 +59,34 @@ impl Arrivals {
     }
 }
 
-/// A graph and what goes through it.
+/// A graph and its input.
 pub(crate) struct Run<'a> {
     /// The graph. Packets arrive on the device `eth0`.
     pub(crate) graph: &'a Graph,
-    /// Most packets that are received at a time: the variable `burst`.
+    /// The maximum number of packets that are received at a time: the variable `burst`.
     pub(crate) burst: usize,
-    /// A thread runs on each of these.
+    /// The cores; each runs a thread.
     pub(crate) cores: &'a [usize],
-    /// What arrives.
+    /// The frames that arrive.
     pub(crate) frames: &'a Frames,
     /// How it arrives.
     pub(crate) arrivals: Arrivals,
 }
 
-/// What a run has shown.
+/// The results of a run.
 pub(crate) struct Passage {
-    /// Cycles from a packet's due time to its transmission, in no order, of those that were due at a time.
+    /// Cycles from the due time of a packet to its transmission, unordered, for packets with due times.
     pub(crate) latencies: Vec<u64>,
-    /// Of those, how many left behind one that was due later.
+    /// The number of these that left after one that was due later.
     pub(crate) reordered: u64,
-    /// Packets that came out while the watch ran.
+    /// Packets that came out during the measurement.
     pub(crate) packets: u64,
-    /// Cycles that the watch ran: from the first packet's due time, or the end of the warm-up, to the last transmission.
+    /// Cycles of the measurement: from the first packet's due time, or the end of the warm-up, to the last
+    /// transmission.
     pub(crate) took: u64,
-    /// The program's processor time meanwhile, where packets came at once.
+    /// The program's processor time during the measurement, if packets arrived as fast as they were taken.
     pub(crate) processor: Duration,
-    /// What left by each device, if it was watched.
+    /// What left by each device, if it was recorded.
     pub(crate) sent: BTreeMap<String, Sent>,
     /// The router, which has stopped.
     pub(crate) router: Arc<Router>,
@@ -96,27 +97,27 @@ pub(crate) struct Passage {
 pub(crate) struct Sent {
     /// How many.
     pub(crate) packets: u64,
-    /// The sum of a hash of each one's bytes, without the last eight.
+    /// The sum of hashes of the packets' bytes, without the last eight.
     pub(crate) digest: u64,
 }
 
 impl Passage {
-    /// Cycles from one packet to the next.
+    /// The number of cycles between packets.
     pub(crate) fn gap(&self) -> f64 {
         self.took as f64 / self.packets.max(1) as f64
     }
 }
 
 impl Run<'_> {
-    /// Runs it.
+    /// Runs the graph.
     ///
     /// # Errors
-    /// The graph is wrong, or not every packet comes out.
+    /// The configuration is wrong, or not every packet comes out.
     pub(crate) fn run(self) -> anyhow::Result<Passage> {
         self.start(false)
     }
 
-    /// Runs it, and looks at what is sent, whatever the order: for runs that must do the same.
+    /// Runs the graph, and records what is sent, in any order. It is for runs that must give the same results.
     ///
     /// # Errors
     /// As [`run`](Self::run).
@@ -144,7 +145,7 @@ impl Run<'_> {
         let engine = self.graph.engine(&[("burst", self.burst.to_string())], options)?;
         let router = engine.router().clone();
         // These devices have one router.
-        let _ = devices.0.router.set(router.clone());
+        let _ = devices.0.router.set(Arc::downgrade(&router));
         let outcome = engine.run();
         ensure!(outcome.complaints.is_empty(), "{}", outcome.complaints.join("; "));
         let state = &devices.0;
@@ -181,16 +182,17 @@ struct State {
     frames: Frames,
     arrivals: Arrivals,
     threads: usize,
-    router: OnceLock<Arc<Router>>,
+    /// The router, which holds the devices.
+    router: OnceLock<Weak<Router>>,
     transmitted: AtomicU64,
-    /// The end of the warm-up, and of all.
+    /// The end of the warm-up, and the end of the run.
     start: OnceLock<Mark>,
     end: OnceLock<Mark>,
     watched: bool,
     seen: Lock<Seen>,
 }
 
-/// A moment, and what had come out by then.
+/// A moment, and the number of packets that had come out.
 #[derive(Clone, Copy)]
 struct Mark {
     cycles: u64,
@@ -198,7 +200,7 @@ struct Mark {
     packets: u64,
 }
 
-/// What the exits have seen.
+/// What the exits have recorded.
 struct Seen {
     latencies: Vec<u64>,
     reordered: u64,
@@ -219,7 +221,7 @@ impl State {
         self.seen.lock()
     }
 
-    /// Counts packets that came out, and looks at the clocks where the watch starts and ends.
+    /// Counts packets that came out, and reads the clocks at the start and the end of the measurement.
     fn count(&self, packets: usize) {
         let before = self.transmitted.fetch_add(packets as u64, Relaxed);
         let after = before + packets as u64;
@@ -304,12 +306,12 @@ struct Source {
     longest: usize,
     /// When the schedule began.
     begun: Option<u64>,
-    /// What had been transmitted when something was transmitted last, and when that was.
+    /// The number of packets at the last transmission, and its time.
     last_seen: Option<(u64, Instant)>,
     is_over: bool,
 }
 
-/// How long, after the last packet, to wait for another one to be transmitted: a device that hangs costs less.
+/// The maximum time to wait for another transmission after the last packet. A device that hangs must not take longer.
 const PATIENCE: Duration = Duration::from_millis(if cfg!(test) { 100 } else { 5000 });
 
 impl RxQueue for Source {
@@ -362,7 +364,7 @@ impl Source {
         }
     }
 
-    /// Stops the router as soon as everything has come out, or nothing does any more.
+    /// Stops the router as soon as everything has come out, or nothing more comes out.
     fn finish(&mut self) {
         let transmitted = self.state.transmitted.load(Relaxed);
         let now = Instant::now();
@@ -373,7 +375,7 @@ impl Source {
         let all_came = transmitted >= self.state.arrivals.total() as u64;
         self.is_over = all_came || seen == transmitted && since.elapsed() >= PATIENCE;
         if self.is_over
-            && let Some(router) = self.state.router.get()
+            && let Some(router) = self.state.router.get().and_then(Weak::upgrade)
         {
             router.enter(Phase::Halted);
         }

@@ -1,29 +1,29 @@
-//! From the text of a configuration to an engine.
+//! Makes an engine from the text of a configuration.
 
 use std::collections::BTreeMap;
 
 use anyhow::bail;
 use millrace_core::run::{Options, check, initialize};
 use millrace_core::{Engine, Registry, Router};
-// Names the crate so that its classes are linked.
+// Names the crate, so that its classes are linked.
 use millrace_elements as _;
 use millrace_lang::{Diagnostic, SourceMap, Style, compile, render_all};
 
-/// A configuration, and what is done to it before it runs.
+/// A configuration, and what is done with it before it runs.
 #[derive(Clone, Debug)]
 pub(crate) struct Graph {
     /// Its name in reports.
     pub(crate) name: String,
     /// Its text.
     pub(crate) text: String,
-    /// Values of its variables, beside those that [`engine`](Self::engine) is given.
+    /// Values of its variables, besides those that [`engine`](Self::engine) gets.
     pub(crate) variables: Vec<(&'static str, String)>,
-    /// What is written to handlers before the run: handler and text.
+    /// Handlers and the texts that are written to them before the run.
     pub(crate) writes: Vec<(String, String)>,
 }
 
 impl Graph {
-    /// A configuration of its own: no variables, and nothing is written.
+    /// A configuration without variables and writes to handlers.
     pub(crate) fn new(name: impl Into<String>, text: impl Into<String>) -> Self {
         let (name, text) = (name.into(), text.into());
         Self { name, text, variables: Vec::new(), writes: Vec::new() }
@@ -38,7 +38,7 @@ impl Graph {
     /// An engine for the configuration, with values for its variables.
     ///
     /// # Errors
-    /// The configuration is wrong, or refuses what is written to it.
+    /// The configuration is wrong, or a handler rejects a write.
     pub(crate) fn engine(
         &self,
         variables: &[(&'static str, String)],
@@ -49,7 +49,8 @@ impl Graph {
         let variables = self.variables.iter().chain(variables);
         let params: Vec<_> =
             variables.map(|(name, value)| ((*name).to_owned(), value.clone())).collect();
-        let language = millrace_lang::Options { params: &params, classes: None, library: None };
+        let language =
+            millrace_lang::Options { params: &params, ..millrace_lang::Options::default() };
         let (graph, found) = compile(&mut map, source, &language);
         refuse(&found, &map)?;
         let (router, found) = check(&graph, &Registry::linked(), options);

@@ -1,9 +1,9 @@
-//! Locked instructions on the path of a packet: how many a configuration executes, and where.
+//! Counts locked instructions on the path of a packet: how many a configuration executes, and where.
 //!
-//! A locked instruction (one with the prefix `lock`, or `xchg` with memory) waits until all that the processor has
-//! stored before has left its store buffer: some twenty cycles on an idle machine, more when the packets' lines are
-//! still on their way. Callgrind tells how often each instruction was executed between two marks ([`crate::callgrind`]);
-//! which of them are locked is read in the files that they come from.
+//! A locked instruction (one with the prefix `lock`, or `xchg` with memory) waits until all earlier stores have left
+//! the processor's store buffer. That takes some twenty cycles on an idle machine, and more if the packets' cache
+//! lines have not arrived yet. Callgrind counts how often each instruction was executed between two marks
+//! ([`crate::callgrind`]). The files of the program show which of them are locked.
 
 use std::collections::{BTreeMap, HashMap};
 use std::fs;
@@ -19,28 +19,28 @@ use serde_json::Value;
 use crate::callgrind::{MARK, mark, tell};
 use crate::machine;
 
-/// What is counted.
+/// What to count.
 #[derive(clap::Args)]
 pub(crate) struct Options {
-    /// Counts only the loops of `gate` whose names contain this; may be given several times.
+    /// Counts only the loops of `gate` whose names contain this; may be given several times
     #[arg(long, value_name = "NAME", default_value = "bursts of 32")]
     only: Vec<String>,
 
-    /// Fails when a loop executes more locked instructions a batch than this.
+    /// Fails if a loop executes more locked instructions per batch than this
     #[arg(long, value_name = "COUNT")]
     most: Option<f64>,
 
-    /// Counts those of a mutex instead, of which it is known how many they are.
+    /// Counts those of a mutex instead, whose number is known
     #[arg(long, hide = true)]
     probe: bool,
 }
 
-/// What is run under callgrind to see whether locked instructions are found.
+/// The program that runs under callgrind to check that locked instructions are found
 #[derive(clap::Args)]
 pub(crate) struct Probe {}
 
 impl Probe {
-    /// Takes a lock and gives it back, time and again.
+    /// Takes and releases a lock repeatedly.
     pub(crate) fn run(&self) {
         const TIMES: u64 = 100;
         let mutex = Mutex::new(0);
@@ -56,20 +56,20 @@ impl Probe {
 struct Locked {
     name: String,
     packets: u64,
-    /// How often they were executed, by the function that they are in.
+    /// How often they were executed, by function.
     by_function: BTreeMap<String, u64>,
 }
 
 impl Options {
-    /// Counts and prints.
+    /// Counts, and prints the results.
     ///
     /// # Errors
-    /// There is no Valgrind, the loops do not run, or one has too many.
+    /// There is no Valgrind, the loops do not run, or one has too many locked instructions.
     pub(crate) fn run(&self) -> anyhow::Result<()> {
         ensure!(cfg!(target_arch = "x86_64"), "locked instructions are those of x86-64");
         let mut worst = 0.0f64;
         let mut counted = count(&self.worker())?;
-        // What the time does besides is not in every turn of a loop.
+        // Work that depends on the time is not in every turn of a loop.
         counted.sort_by(|a, b| (&a.name, a.all()).cmp(&(&b.name, b.all())));
         counted.dedup_by(|later, first| later.name == first.name);
         ensure!(!counted.is_empty(), "--only: there is no loop of this name");
@@ -95,7 +95,7 @@ impl Options {
 }
 
 impl Options {
-    /// The words by which this program is run as a worker.
+    /// The arguments of the worker.
     fn worker(&self) -> Vec<&str> {
         if self.probe {
             return vec!["locks-probe"];
@@ -110,7 +110,7 @@ impl Locked {
         self.by_function.values().sum()
     }
 
-    /// For each batch of the length that the loop's name tells, or each packet.
+    /// Per batch of the length in the loop's name, or per packet.
     fn a_batch(&self) -> f64 {
         let length = self.name.rsplit(' ').next().and_then(|word| word.parse::<f64>().ok());
         self.all() as f64 * length.unwrap_or(1.0) / self.packets.max(1) as f64
@@ -133,7 +133,7 @@ fn count(worker: &[&str]) -> anyhow::Result<Vec<Locked>> {
     let mut counted = Vec::new();
     for line in machine::told(&mut command)?.lines() {
         let told: Value = serde_json::from_str(line).with_context(|| format!("told: {line}"))?;
-        // As in `callgrind`: the first record is of what was before the first mark.
+        // As in `callgrind`: the first record is of the time before the first mark.
         let record = place.path().join(format!("out.{}", 2 * (counted.len() + 1)));
         let record = fs::read_to_string(&record).with_context(|| record.display().to_string())?;
         let mut by_function = BTreeMap::new();
@@ -149,7 +149,7 @@ fn count(worker: &[&str]) -> anyhow::Result<Vec<Locked>> {
     Ok(counted)
 }
 
-/// An instruction of a record.
+/// An executed instruction in a record.
 #[derive(Debug, PartialEq, Eq)]
 struct Executed<'a> {
     object: &'a str,
@@ -158,8 +158,7 @@ struct Executed<'a> {
     times: u64,
 }
 
-/// The instructions of a record that was written without compression (Valgrind's manual, "Callgrind Format
-/// Specification").
+/// The instructions of an uncompressed record (Valgrind's manual, "Callgrind Format Specification").
 fn executed(record: &str) -> Vec<Executed<'_>> {
     let (mut object, mut function) = ("", "");
     let mut is_call = false;
@@ -185,13 +184,13 @@ fn executed(record: &str) -> Vec<Executed<'_>> {
     all
 }
 
-/// The files that instructions come from.
+/// The files that contain the instructions.
 #[derive(Default)]
 struct Objects(HashMap<String, Option<Object>>);
 
 impl Objects {
-    /// Whether the instruction at an address of a file is a locked one. What cannot be read, as code that the kernel
-    /// brings along, is not.
+    /// True if the instruction at an address of a file is locked. Code that cannot be read, such as code of the
+    /// kernel, has no locked instructions.
     fn is_locked(&mut self, object: &str, address: u64) -> bool {
         let object =
             self.0.entry(object.to_owned()).or_insert_with_key(|name| Object::read(name.as_ref()));
@@ -203,7 +202,7 @@ impl Objects {
 /// An ELF file.
 struct Object {
     bytes: Vec<u8>,
-    /// What of the file lies where in memory: address, bytes, and place in the file.
+    /// The segments: address in memory, length, and offset in the file.
     segments: Vec<(u64, u64, u64)>,
 }
 
@@ -233,7 +232,7 @@ impl Object {
     }
 }
 
-/// Whether the instruction that the bytes begin with is locked (Intel's manual, volume 2, chapter 2 and `XCHG`).
+/// True if the first instruction of the bytes is locked (Intel's manual, volume 2, chapter 2 and `XCHG`).
 fn is_locked(code: &[u8]) -> bool {
     const LOCK: u8 = 0xf0;
     let is_prefix = |byte: &&u8| {

@@ -1,4 +1,4 @@
-//! IPv6 routing tables: building, lookups one by one and in batches, changes, memory.
+//! Measures IPv6 routing tables: building, single lookups and batches, changes, memory.
 
 use std::hint::black_box;
 use std::net::Ipv6Addr;
@@ -19,16 +19,16 @@ use crate::traffic6::{self, Route6};
 /// How to measure.
 #[derive(clap::Args)]
 pub(crate) struct Options {
-    /// A table, one line a route: `PREFIX NUMBER`, the number standing for the next hop (as the `.dat` files of
-    /// pyasn have them; lines of IPv4 and those that start with `;` do not count). Synthetic unless given.
+    /// A table with one route per line, `PREFIX NUMBER`, where the number stands for the next hop, as in the `.dat`
+    /// files of pyasn (IPv4 lines and lines that begin with `;` are skipped); synthetic by default
     #[arg(value_name = "FILE")]
     table: Option<PathBuf>,
 
-    /// How often lookups are timed; the best time counts.
+    /// How often lookups are measured; the best time counts
     #[arg(long, value_name = "N", default_value_t = 7, value_parser = clap::value_parser!(u32).range(1..))]
     rounds: u32,
 
-    /// Writes the report for programs to this file.
+    /// Writes a report in JSON to this file
     #[arg(long, value_name = "FILE")]
     json: Option<PathBuf>,
 }
@@ -41,7 +41,7 @@ const LOOKUPS: usize = 1 << 19;
 /// Addresses of a batch.
 const BATCH: usize = 256;
 
-/// Lookups that are timed together: so few that most such pieces run undisturbed.
+/// The number of lookups that are timed together. It is so small that most such pieces run undisturbed.
 const PIECE: usize = 1 << 14;
 
 /// Routes that are removed and added again.
@@ -51,7 +51,7 @@ impl Options {
     /// Measures and reports.
     ///
     /// # Errors
-    /// The file is no table, or there is no memory.
+    /// The file is not a table, or there is not enough memory.
     pub(crate) fn run(&self) -> anyhow::Result<()> {
         let routes = match &self.table {
             Some(path) => read(path)?,
@@ -67,7 +67,7 @@ impl Options {
             building = building.min(start.elapsed().as_secs_f64() * 1e3);
         }
 
-        // To any route, and to as many destinations as traffic keeps to at a time.
+        // To any route, and to as many destinations as real traffic uses at a time.
         let any = (0..LOOKUPS).map(|_| {
             let route = random.choice(&routes).context("no routes")?;
             Ok(traffic6::address_in(route, &mut random).to_bits())
@@ -107,8 +107,8 @@ impl Options {
     }
 }
 
-/// Nanoseconds for a lookup, as if no other program ran: each piece of the work is done several times,
-/// and its best time counts.
+/// Nanoseconds per lookup on an otherwise idle machine: each piece of the work is done several times, and its best
+/// time counts.
 fn per_lookup(rounds: u32, addresses: &[u128], mut run: impl FnMut(&[u128])) -> f64 {
     let mut best = vec![f64::INFINITY; addresses.len().div_ceil(PIECE)];
     for _ in 0..rounds {
@@ -121,12 +121,12 @@ fn per_lookup(rounds: u32, addresses: &[u128], mut run: impl FnMut(&[u128])) -> 
     best.iter().sum::<f64>() * 1e9 / addresses.len() as f64
 }
 
-/// Each lookup waits for the one before it, as a packet's other work waits for its route.
+/// Each lookup waits for the previous one, as a packet's other work waits for its route.
 fn one_by_one(table: &Table, addresses: &[u128]) {
     let snapshot = table.snapshot();
     let mut last = 0;
     for address in addresses {
-        // Ports are small, so that the address stays as it is.
+        // Outputs are small numbers, so the address stays nearly the same.
         last = snapshot.lookup(address ^ u128::from(last >> 16)).map_or(0, |hop| hop.port);
     }
     black_box(last);
@@ -147,7 +147,7 @@ fn in_batches(table: &Table, addresses: &[u128]) {
     }
 }
 
-/// Microseconds for a change: routes go and come back, each in a transaction of its own.
+/// Microseconds per change: routes are removed and added again, each in a transaction of its own.
 fn update(table: &Table, routes: &[Route6], random: &mut fastrand::Rng) -> anyhow::Result<f64> {
     let mut times = Vec::new();
     for _ in 0..UPDATES {

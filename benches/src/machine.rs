@@ -1,4 +1,4 @@
-//! What the figures depend on: the machine and the state of the sources.
+//! The machine and the state of the sources, on which the figures depend.
 
 use std::fs;
 use std::process::Command;
@@ -12,14 +12,14 @@ use rustix::thread::{CpuSet, sched_getaffinity, sched_setaffinity};
 pub(crate) struct Machine {
     /// The processor's name.
     pub(crate) cpu: String,
-    /// Cycles of the time stamp counter in a second.
+    /// Frequency of the time stamp counter in Hz.
     pub(crate) hertz: f64,
-    /// The commit, with `-dirty` where the sources have changes.
+    /// The commit, with `-dirty` if the sources have changes.
     pub(crate) commit: String,
 }
 
 impl Machine {
-    /// Looks at the machine, which takes a moment.
+    /// Examines the machine, which takes a moment.
     pub(crate) fn look() -> Self {
         Self { cpu: cpu(), hertz: hertz(), commit: commit() }
     }
@@ -28,21 +28,21 @@ impl Machine {
 /// The cores that this program may run on, in order.
 ///
 /// # Errors
-/// The kernel does not say.
+/// The kernel does not report them.
 pub(crate) fn cores() -> anyhow::Result<Vec<usize>> {
     let cores = sched_getaffinity(None).context("cores")?;
     Ok((0..CpuSet::MAX_CPU).filter(|&core| cores.is_set(core)).collect())
 }
 
-/// The last core that this program may run on: the first ones have most of the others' work.
+/// The last core that this program may run on, because the first ones have most of the other work.
 ///
 /// # Errors
-/// The kernel does not say.
+/// The kernel does not report them.
 pub(crate) fn last_core() -> anyhow::Result<usize> {
     cores()?.pop().context("no core to run on")
 }
 
-/// Keeps the calling thread on a core.
+/// Pins the calling thread to a core.
 ///
 /// # Errors
 /// The program may not run there.
@@ -53,10 +53,10 @@ pub(crate) fn pin(core: usize) -> anyhow::Result<()> {
     sched_setaffinity(None, &set).with_context(|| format!("core {core}"))
 }
 
-/// What a program says that does a part of the work in a process of its own.
+/// The output of a program that does a part of the work in a process of its own.
 ///
 /// # Errors
-/// It cannot be started, or fails: the error has what it said.
+/// It cannot be started, or it fails: the error contains its messages.
 pub(crate) fn told(command: &mut Command) -> anyhow::Result<String> {
     let name = command.get_program().display().to_string();
     let output = command.output().with_context(|| name.clone())?;

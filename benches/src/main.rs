@@ -1,4 +1,4 @@
-//! `cargo xtask bench`: what packets cost, on the engine that users run.
+//! `cargo xtask bench`: measures the cost of packets with the engine that users run.
 
 mod anyfile;
 mod callgrind;
@@ -33,7 +33,7 @@ use clap::{Parser, Subcommand};
 
 use cycles::Subject;
 
-/// Measures the speed of Millrace, beside its peers where they can be had.
+/// Measures the speed of Millrace, compared with other programs where they are available
 #[derive(Parser)]
 #[command(name = "cargo xtask bench", bin_name = "cargo xtask bench")]
 struct Cli {
@@ -43,73 +43,68 @@ struct Cli {
 
 #[derive(Subcommand)]
 enum Suite {
-    /// The table of targets: forwarders and routers beside DPDK's testpmd and l3fwd, on one core.
+    /// The table of targets: forwarders and routers compared with DPDK's testpmd and l3fwd, on one core
     Router(peers::targets::Options),
-    /// Cycles a packet in a forwarder, a minimal router and the full router of the examples, on
-    /// devices in memory.
+    /// Cycles per packet of a forwarder, a minimal router and the full router of the examples, with devices in memory
     Cycles(cycles::Options),
-    /// Cycles a packet in each element by itself.
+    /// Cycles per packet of each element alone
     Elements(cycles::Options),
-    /// `cycles` and `elements`.
+    /// `cycles` and `elements`
     All(cycles::Options),
-    /// Packets a second through interfaces, by each method, beside the kernel's bridge.
+    /// Packets per second through interfaces, by each method, compared with the kernel's bridge
     Io(io::Options),
-    /// Locked instructions that the loops of `gate` execute, and where.
+    /// Locked instructions of the loops of `gate`, and where they are
     Locks(locks::Options),
-    /// What `locks --probe` runs under callgrind.
+    /// The program that `locks --probe` runs under callgrind
     #[command(hide = true)]
     LocksProbe(locks::Probe),
-    /// Packets a second from DPDK to DPDK, beside DPDK's own forwarder.
+    /// Packets per second from DPDK to DPDK, compared with DPDK's own forwarder
     Dpdk(peers::testpmd::Options),
-    /// Packets a second on one thread and on two: full push, push to pull, pipelined; queues of
-    /// their own and shared ones.
+    /// Packets per second on one thread and on two: full push, push to pull, pipelined; separate and shared queues
     Threads(threads::Options),
-    /// IPv6 routing tables: building, lookups, changes, memory.
+    /// IPv6 routing tables: building, lookups, changes, memory
     Lookup6(lookup6::Options),
-    /// Nanoseconds a lookup, memory, and changes a second of the routing tables, on the Internet's routes.
+    /// Nanoseconds per lookup, memory and changes per second of the routing tables, with the Internet's routes
     Lookup(lookup::Options),
-    /// What `lookup` runs under callgrind.
+    /// The program that `lookup` runs under callgrind
     #[command(hide = true)]
     LookupWorker(lookup::Worker),
-    /// Mixed traffic, a third each rewritten, IPv4 and IPv6, beside IPv4 alone.
+    /// Mixed traffic, a third each rewritten, IPv4 and IPv6, compared with IPv4 alone
     Mixed(mixed::Options),
-    /// Cycles a packet in network address translation, by the number of flows.
+    /// Cycles per packet of network address translation, by the number of flows
     Nat(nat::Options),
-    /// Cycles a packet, time to compile and memory of IPFilter and IPClassifier, by their number of
-    /// rules.
+    /// Cycles per packet, compile time and memory of IPFilter and IPClassifier, by the number of rules
     Rules(rules::Options),
-    /// The classifier beside DPDK's rte_acl and the pattern matcher beside Hyperscan, on one core.
+    /// The classifier compared with DPDK's rte_acl, and the pattern matcher compared with Hyperscan, on one core
     Match(matching::Options),
-    /// Snap's figures: sections for a GPU against the CPU's elements. Checks both against each other; on machines without a
-    /// GPU the host backend stands for one.
+    /// Snap's figures: GPU sections compared with the CPU's elements, whose results must be equal; without a GPU, the
+    /// host backend is used
     Gpu(gpu::Options),
-    /// What a GPU's bus, a launch and a submission cost.
+    /// The cost of a GPU's bus, of a launch and of a submission
     GpuCalibrate(gpu::Calibration),
-    /// Instructions that hot loops take, held against the budget in benches/budget.json.
+    /// Instructions of hot loops, compared with the budget in benches/budget.json
     Gate(gate::Options),
-    /// Files that nobody has tuned, drawn by seed: checked without the optimiser, and measured beside the sum of their
-    /// elements.
+    /// Random configurations: checked with and without the optimiser, and compared with the sum of their elements
     Anyfile(anyfile::Options),
-    /// What `anyfile` runs under callgrind.
+    /// The program that `anyfile` runs under callgrind
     #[command(hide = true)]
     AnyfileWorker(anyfile::Worker),
-    /// Instructions a packet of any configuration, beside those of its devices: counted by callgrind, the same on
-    /// a busy machine and without counters.
+    /// Instructions per packet of any configuration, without those of its devices, counted by callgrind
     Own(own::Options),
-    /// What `own` runs under callgrind.
+    /// The program that `own` runs under callgrind
     #[command(hide = true)]
     OwnWorker(own::Worker),
-    /// What the framework costs: elements that do nothing, elements for single packets, counters.
+    /// The cost of the framework: elements that do nothing, elements for single packets, counters
     Overhead(overhead::Options),
-    /// A turn of a program that `overhead` compares.
+    /// A turn of a program that `overhead` compares
     #[command(hide = true)]
     OverheadWorker(overhead::Worker),
-    /// The figures of the papers that this work stands on: tables, and plots with --svg.
+    /// The figures of the papers that Millrace builds on: tables, and plots with --svg
     Figures(figures::Options),
-    /// A part of a figure that runs in a process of its own.
+    /// A part of a figure that runs in a process of its own
     #[command(hide = true)]
     FiguresWorker(figures::Worker),
-    /// What `gate` runs under callgrind.
+    /// The program that `gate` runs under callgrind
     #[command(hide = true)]
     GateWorker(gate::Worker),
 }

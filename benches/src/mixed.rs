@@ -1,7 +1,7 @@
-//! Mixed traffic, a third each of frames that are only rewritten, IPv4 and IPv6, beside IPv4 alone.
+//! Mixed traffic, a third each of frames that are only rewritten, IPv4 and IPv6, compared with IPv4 alone.
 //!
-//! The mixed router splits each burst by type and its parts by route, so that the elements get few packets
-//! at a time; the figure is how many packets a second are left of those that the IPv4 router routes.
+//! The mixed router splits each burst by type and then by route, so its elements get few packets at a time. The
+//! figure is its rate relative to that of the IPv4 router.
 
 use std::path::PathBuf;
 
@@ -38,7 +38,7 @@ pub(crate) struct Options {
     json: Option<PathBuf>,
 }
 
-/// The least that the mixed router should keep of the IPv4 router's packets a second, and the aim.
+/// The floor and the aim of the mixed router's rate, relative to the IPv4 router's.
 const TARGETS: (f64, f64) = (0.6, 0.8);
 
 /// A router and what it gets.
@@ -66,7 +66,7 @@ fn routers(routes: usize) -> anyhow::Result<[Router; 2]> {
     ])
 }
 
-/// Cycles a packet of both routers with bursts of one length, by round; the routers take turns.
+/// Cycles per packet of both routers with bursts of one length, by round. The routers take turns.
 fn cycles(
     routers: &[Router; 2],
     burst: usize,
@@ -89,7 +89,7 @@ impl Options {
     /// Measures and reports.
     ///
     /// # Errors
-    /// A router loses packets, or treats bursts in another way than packets.
+    /// A router loses packets, or its results depend on the length of bursts.
     pub(crate) fn run(&self) -> anyhow::Result<()> {
         let core = self.core.map_or_else(machine::last_core, Ok)?;
         let machine = Machine::look();

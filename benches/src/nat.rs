@@ -1,4 +1,4 @@
-//! Network address translation by the number of flows, beside forwarding without it.
+//! Network address translation by the number of flows, compared with forwarding without it.
 
 use std::path::PathBuf;
 
@@ -23,7 +23,7 @@ pub(crate) struct Options {
     #[arg(long, value_name = "N", default_value_t = 256, value_parser = clap::value_parser!(u16).range(1..=256))]
     burst: u16,
 
-    /// Flows that the packets are of, in turn; may be given several times.
+    /// The number of flows, whose packets arrive in turn; may be given several times
     #[arg(long, value_name = "N", default_values_t = [1, 4096, 65_536, 1_000_000], value_parser = clap::value_parser!(u32).range(1..=4_000_000))]
     flows: Vec<u32>,
 
@@ -39,7 +39,7 @@ pub(crate) struct Options {
 /// Source ports of the flows to one destination.
 const PORTS: u32 = 60_000;
 
-/// Frames of so many flows from inside, one a flow and at least `least`, in an order without system.
+/// Frames of this number of flows from inside, one per flow and at least `least`, in random order.
 pub(crate) fn frames(flows: u32, least: usize) -> anyhow::Result<Vec<[u8; FRAME_LEN]>> {
     let mut random = fastrand::Rng::with_seed(flows.into());
     let mut order: Vec<u32> = (0..flows).cycle().take((flows as usize).max(least)).collect();
@@ -63,7 +63,7 @@ fn configuration(name: &str, text: &str) -> Configuration {
     Configuration { graph, class: None }
 }
 
-/// Cycles a packet of forwarding and of translation, by round; every flow is known when it counts.
+/// Cycles per packet of forwarding and of translation, by round. Every flow is known when the measurement begins.
 fn cycles(options: &Options, flows: u32, length: Length) -> anyhow::Result<Vec<[f64; 2]>> {
     let core = options.core.map_or_else(machine::last_core, Ok)?;
     let trace = Trace::from(frames(flows, 512)?);
@@ -85,7 +85,7 @@ impl Options {
     /// Measures and reports.
     ///
     /// # Errors
-    /// The translator loses packets, or treats bursts in another way than packets.
+    /// The translator loses packets, or its results depend on the length of bursts.
     pub(crate) fn run(&self) -> anyhow::Result<()> {
         let machine = Machine::look();
         println!("{:>9}{:>10}{:>10}", "flows", "forward", "nat");

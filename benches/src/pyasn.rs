@@ -1,5 +1,6 @@
-//! The Internet's routes, in the files of Debian's python3-pyasn, which are made from RouteViews: a route a line, the
-//! prefix and the number of the autonomous system that announces it; `;` stands before what is no route.
+//! Reads the Internet's routes from files of Debian's python3-pyasn, which are made from RouteViews: one route per
+//! line, the prefix and the number of the autonomous system that announces it. Lines that begin with `;` are
+//! comments.
 
 use std::fs;
 use std::net::IpAddr;
@@ -9,11 +10,10 @@ use std::str::FromStr;
 use anyhow::{Context, ensure};
 use millrace_elements::ip::lookup::{Address, Prefix};
 
-/// The networks of a file that are of this family, each with its autonomous system; those of the other one are
-/// left out.
+/// The networks of one address family in a file, each with its autonomous system.
 ///
 /// # Errors
-/// The file cannot be read, or holds something else.
+/// The file cannot be read, or has another format.
 pub(crate) fn read<A: Address + FromStr>(file: &Path) -> anyhow::Result<Vec<(Prefix<A>, u32)>> {
     let text = fs::read_to_string(file).with_context(|| file.display().to_string())?;
     let lines = (1..).zip(text.lines()).filter(|(_, line)| !line.starts_with(';'));
@@ -23,14 +23,15 @@ pub(crate) fn read<A: Address + FromStr>(file: &Path) -> anyhow::Result<Vec<(Pre
     routes.collect()
 }
 
-/// Which of 64 neighbours, as many as a large router has, the routes of a system lead to: its number alone
-/// decides.
+/// The neighbour, one of 64 as in a large router, to which the routes of a system lead. It depends only on the
+/// system's number.
 pub(crate) fn neighbour(system: u32) -> u32 {
-    // The upper bits of a multiple of an odd number spread well (Knuth, The Art of Computer Programming, 6.4).
+    // The upper bits of a multiple of an odd number are distributed well (Knuth, The Art of Computer Programming,
+    // 6.4).
     system.wrapping_mul(2_654_435_761) >> 26
 }
 
-/// The route of a line; `None` when it is of the other family.
+/// The route of a line; `None` if it belongs to the other family.
 fn parse<A: Address + FromStr>(line: &str) -> anyhow::Result<Option<(Prefix<A>, u32)>> {
     let mut words = line.split_whitespace();
     let prefix = words.next().and_then(|word| word.split_once('/'));

@@ -1,4 +1,4 @@
-//! What every report has: the machine, the sources, the options; and how figures are told.
+//! The common parts of all reports: the machine, the sources, the options; and the format of figures.
 
 use std::path::Path;
 use std::time::SystemTime;
@@ -8,7 +8,7 @@ use serde_json::{Value, json};
 
 use crate::machine::Machine;
 
-/// Writes the report for programs to a file, if one is wanted.
+/// Writes the JSON report to a file, if one is given.
 ///
 /// # Errors
 /// The file cannot be written.
@@ -30,7 +30,7 @@ pub(crate) fn write(
     std::fs::write(path, format!("{report:#}\n")).with_context(|| path.display().to_string())
 }
 
-/// The middle of the values; none of none.
+/// The median of the values; `None` if there are none.
 pub(crate) fn median(mut values: Vec<f64>) -> Option<f64> {
     values.sort_by(f64::total_cmp);
     let above = *values.get(values.len() / 2)?;
@@ -40,19 +40,19 @@ pub(crate) fn median(mut values: Vec<f64>) -> Option<f64> {
     }
 }
 
-/// With two digits behind the point.
+/// With two decimal places.
 pub(crate) fn rounded(value: f64) -> f64 {
     (value * 100.0).round() / 100.0
 }
 
-/// A number as short as a mark on an axis: 512, 10K, 1M, 0.25.
+/// A short form of a number, as on an axis: 512, 10K, 1M, 0.25.
 pub(crate) fn short(value: f64) -> String {
     let (scaled, unit) = match value.abs() {
         size if size >= 1e6 && value % 1e5 == 0.0 => (value / 1e6, "M"),
         size if size >= 1e4 && value % 1e2 == 0.0 => (value / 1e3, "K"),
         _ => (value, ""),
     };
-    // No more digits than tell it.
+    // As few digits as identify it.
     let digits = (0..3).find(|&digits| {
         let power = 10f64.powi(digits);
         ((scaled * power).round() / power - scaled).abs() < 1e-9

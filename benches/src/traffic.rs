@@ -1,4 +1,4 @@
-//! What the router is given: a routing table and frames to destinations in it, always the same.
+//! The input of the router: a routing table, and frames to destinations in it, always the same.
 
 use std::collections::HashSet;
 use std::net::Ipv4Addr;
@@ -10,12 +10,11 @@ use millrace_elements::ip::lookup::{Address, Hop, Prefix, Route};
 
 use crate::pyasn;
 
-/// Bytes of a frame: the shortest that Ethernet has, 64 bytes less the check sequence, which
-/// devices do not deliver.
+/// The length of a frame in bytes: the shortest Ethernet frame, without the checksum, which devices do not deliver.
 pub(crate) const FRAME_LEN: usize = 60;
 
-/// Frames of a trace: too many for the processor's smallest cache and few enough for the next one,
-/// where a card's traffic is to be found.
+/// The number of frames in a trace: too many for the first-level cache, and few enough for the second, where a card's
+/// traffic usually is.
 const FRAMES: usize = 1024;
 
 /// The outputs of the lookup element that routes lead to; output `n` is the network 10.0.n.0/24.
@@ -24,7 +23,7 @@ const OUTPUTS: std::ops::RangeInclusive<u8> = 1..=3;
 /// The gateways on each network: its hosts with these numbers.
 const GATEWAYS: std::ops::RangeInclusive<u8> = 2..=17;
 
-/// Where random numbers start, for the table and for the trace.
+/// The seed of the table and the trace.
 const SEED: u64 = 0x6d69_6c6c;
 
 /// How many of 512,621 routes have a prefix of this length: RouteViews, 13 May 2014.
@@ -81,13 +80,13 @@ pub(crate) fn routes(count: usize) -> Vec<Route> {
     routes
 }
 
-/// A gateway by chance, on one of the router's networks.
+/// A random gateway on one of the router's networks.
 fn hop(random: &mut fastrand::Rng) -> Hop {
     let output = random.u8(OUTPUTS);
     Hop { gateway: Ipv4Addr::new(10, 0, output, random.u8(GATEWAYS)), port: output.into() }
 }
 
-/// The routes, leading to each of so many outputs in turn.
+/// The routes, distributed over this number of outputs in turn.
 pub(crate) fn spread(routes: &[Route], outputs: usize) -> Vec<Route> {
     let mut routes = routes.to_vec();
     for (n, route) in routes.iter_mut().enumerate() {
@@ -96,11 +95,11 @@ pub(crate) fn spread(routes: &[Route], outputs: usize) -> Vec<Route> {
     routes
 }
 
-/// `count` of the Internet's routes, or all if there are not so many, out of a file of [`pyasn`], by gateways
-/// as [`routes`] has them. Which ones is random, and always the same.
+/// `count` of the Internet's routes, or all if there are fewer, from a file of [`pyasn`], with gateways as in
+/// [`routes`]. The choice is random, but always the same.
 ///
 /// # Errors
-/// The file cannot be read, or holds something else.
+/// The file cannot be read, or has another format.
 pub(crate) fn real_routes(file: &Path, count: usize) -> anyhow::Result<Vec<Route>> {
     let mut random = fastrand::Rng::with_seed(SEED);
     let prefixes = pyasn::read(file)?.into_iter();
@@ -127,8 +126,7 @@ pub(crate) fn neighbours() -> Vec<(u8, String)> {
         .collect()
 }
 
-/// UDP datagrams from a host beside eth0 of the router, through it, to destinations that are
-/// covered by routes.
+/// UDP datagrams from a host at eth0 of the router to destinations that the routes cover.
 ///
 /// # Errors
 /// There are no routes.
@@ -136,7 +134,7 @@ pub(crate) fn trace(routes: &[Route]) -> anyhow::Result<Vec<[u8; FRAME_LEN]>> {
     trace_of(routes, FRAMES)
 }
 
-/// As [`trace`], with so many datagrams.
+/// As [`trace`], with this number of datagrams.
 ///
 /// # Errors
 /// There are no routes.

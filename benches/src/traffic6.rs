@@ -1,4 +1,4 @@
-//! IPv6 routes, and traffic that is a third each IPv4, IPv6 and neither: always the same.
+//! IPv6 routes, and traffic of a third each IPv4, IPv6 and neither, always the same.
 
 use std::collections::HashSet;
 use std::net::Ipv6Addr;
@@ -20,7 +20,7 @@ pub(crate) const ROUTES: usize = 27_693;
 /// Where random numbers start, for the table and for the trace.
 const SEED: u64 = 0x6d69_6c6c_6970_7636;
 
-/// How many of those have a prefix of this length; lengths with fewer than 100 are left out.
+/// How many of those have a prefix of this length. Lengths with fewer than 100 are omitted.
 const LENGTHS: &[(u8, u32)] = &[
     (29, 1200),
     (32, 11_180),
@@ -43,7 +43,7 @@ const LENGTHS: &[(u8, u32)] = &[
     (126, 269),
 ];
 
-/// The first 16 bits of those networks and how many begin so, the most frequent ones.
+/// The most frequent first 16 bits of those networks, and their number.
 const FIRST: &[(u16, u32)] = &[
     (0x2001, 6365),
     (0x2a02, 2088),
@@ -63,7 +63,7 @@ const FIRST: &[(u16, u32)] = &[
     (0x2401, 521),
 ];
 
-/// Networks of 32 bits, of which longer ones are parts.
+/// The number of /32 networks, which contain the longer ones.
 const ALLOCATIONS: usize = 9000;
 
 /// `count` different routes with the Internet's mix of prefix lengths, to outputs 1 to 3.
@@ -99,17 +99,17 @@ fn pick<T: Copy>(weighted: &[(T, u32)], random: &mut fastrand::Rng) -> Option<T>
     weighted.iter().find(here).map(|(value, _)| *value)
 }
 
-/// A gateway by chance.
+/// A random gateway.
 fn hop(random: &mut fastrand::Rng) -> Hop<Ipv6Addr> {
     let output = random.u16(1..=3);
     let gateway = Ipv6Addr::new(0xfe80, 0, 0, 0, 0, 0, output, random.u16(2..=17));
     Hop { gateway, port: output.into() }
 }
 
-/// The Internet's routes out of a file of [`pyasn`], by gateways as [`routes`] has them.
+/// The Internet's routes from a file of [`pyasn`], with gateways as in [`routes`].
 ///
 /// # Errors
-/// The file cannot be read, or holds something else.
+/// The file cannot be read, or has another format.
 pub(crate) fn real_routes(file: &Path) -> anyhow::Result<Vec<Route6>> {
     let mut random = fastrand::Rng::with_seed(SEED);
     let prefixes = pyasn::read(file)?.into_iter();
@@ -121,8 +121,8 @@ pub(crate) fn address_in(route: &Route6, random: &mut fastrand::Rng) -> Ipv6Addr
     Ipv6Addr::from_bits(route.prefix.first() | random.u128(..) & !route.prefix.mask())
 }
 
-/// The frames of an IPv4 trace, as many of IPv6 to destinations that are covered by routes, and as many of
-/// neither, in an order by chance.
+/// The frames of an IPv4 trace, as many IPv6 frames to destinations that the routes cover, and as many others, in
+/// random order.
 ///
 /// # Errors
 /// There are no routes.
@@ -159,7 +159,7 @@ pub(crate) fn ipv6(to: Ipv6Addr, random: &mut fastrand::Rng) -> anyhow::Result<[
     frame(EtherType::IPV6, &header.to_bytes(), random)
 }
 
-/// A frame to the router, filled up with bytes by chance.
+/// A frame to the router, padded with random bytes.
 fn frame(
     ether_type: EtherType,
     header: &[u8],

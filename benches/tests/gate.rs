@@ -44,7 +44,7 @@ fn a_loop_that_takes_more_than_its_budget_fails() {
     let text = String::from_utf8_lossy(&failed.stdout);
     assert!(!failed.status.success() && text.contains("TOO MUCH"), "{text}");
 
-    // It rises with a reason alone, which the table shows from then on.
+    // It rises only with a reason, which the table shows from then on.
     let refused = gate(&budget, &["--bless"]);
     let text = String::from_utf8_lossy(&refused.stderr);
     assert!(!refused.status.success() && text.contains("--reason"), "{text}");

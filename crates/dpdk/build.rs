@@ -36,7 +36,7 @@ fn main() -> ExitCode {
     for path in &library.link_paths {
         println!("cargo::rustc-link-search=native={}", path.display());
     }
-    for name in ["rte_ethdev", "rte_mbuf", "rte_mempool", "rte_eal"] {
+    for name in ["rte_ethdev", "rte_mbuf", "rte_mempool", "rte_ring", "rte_eal"] {
         println!("cargo::rustc-link-lib=dylib={name}");
     }
     ExitCode::SUCCESS

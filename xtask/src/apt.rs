@@ -1,4 +1,4 @@
-//! Packages of Debian that are fetched for what they hold, and not installed.
+//! Fetches Debian packages for their contents, without installing them.
 
 use std::fs;
 use std::path::{Path, PathBuf};
@@ -9,26 +9,25 @@ use millrace_testkit::find_program;
 
 use crate::shell;
 
-/// What kind of packages is fetched.
+/// The kind of packages.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Kind {
-    /// Sources, as their authors released them.
+    /// Source packages: the sources as their authors released them.
     Source,
-    /// What is installed.
+    /// Binary packages.
     Binary,
 }
 
-/// `apt-get` with package lists of its own. Source packages are seldom in a machine's own lists, and
-/// a fresh machine has none at all. It needs no root, and verifies signatures with the machine's keys
-/// all the same.
+/// `apt-get` with its own package lists. Source packages are usually not in a machine's own lists, and a fresh
+/// machine has no lists at all. It needs no root, and verifies signatures with the machine's keys nevertheless.
 pub(crate) struct Apt {
     work: PathBuf,
     kind: Kind,
 }
 
 impl Apt {
-    /// Fetches the lists (10 MB) of the machine's package sources to `work`. `purpose` says in a message
-    /// what cannot be had without.
+    /// Fetches the lists (10 MB) of the machine's package sources to `work`. `purpose` names what is fetched, for
+    /// messages.
     ///
     /// # Errors
     /// The machine has no apt-get or no package sources, or they cannot be reached.
@@ -45,7 +44,7 @@ impl Apt {
         Ok(apt)
     }
 
-    /// Downloads a package. Gives the file: of a source package the one that its authors released.
+    /// Downloads a package. Returns the file; for a source package, the archive that its authors released.
     ///
     /// # Errors
     /// There is no such package, or it cannot be fetched.
@@ -64,7 +63,7 @@ impl Apt {
             let entry = entry?;
             let name = entry.file_name();
             let name = name.to_string_lossy();
-            // A package may stand beside those that were fetched before.
+            // The folder may contain earlier downloads.
             if wanted(&name) && name.starts_with(&format!("{package}_")) {
                 return Ok(entry.path());
             }
@@ -96,8 +95,8 @@ impl Apt {
     }
 }
 
-/// Writes the package sources of `apt`, a folder like `/etc/apt`, to files in `parts`, as sources of source
-/// packages if those are wanted. Returns how many files there are.
+/// Writes the package sources of `apt`, a folder like `/etc/apt`, to files in `parts`; as sources of source packages
+/// if those are wanted. Returns the number of files.
 fn write_sources(apt: &Path, parts: &Path, kind: Kind) -> Result<usize> {
     fs::create_dir_all(parts)?;
     let folder = apt.join("sources.list.d");
@@ -120,7 +119,7 @@ fn write_sources(apt: &Path, parts: &Path, kind: Kind) -> Result<usize> {
     Ok(written)
 }
 
-/// A file of fields, its sources those of source packages.
+/// A file in the deb822 format, converted to sources of source packages.
 fn fields(text: &str) -> String {
     let line = |line: &str| match line.starts_with("Types:") {
         true => "Types: deb-src\n".to_owned(),
@@ -129,7 +128,7 @@ fn fields(text: &str) -> String {
     text.lines().map(line).collect()
 }
 
-/// A file of lines, its sources those of source packages.
+/// A file in the one-line format, converted to sources of source packages.
 fn lines(text: &str) -> String {
     let line = |line: &str| match line.split_once(char::is_whitespace) {
         Some(("deb", rest)) => format!("deb-src {rest}\n"),

@@ -1,4 +1,4 @@
-//! `cargo xtask bench`: builds the benchmarks as packages are built, and runs them.
+//! `cargo xtask bench`: builds the benchmarks like packages are built, and runs them.
 
 use std::ffi::OsString;
 use std::path::PathBuf;
@@ -15,16 +15,16 @@ use crate::{data, figures, l3fwd, shell};
 
 #[derive(clap::Args)]
 pub(crate) struct Options {
-    /// What to measure, and how; `--help` lists it.
+    /// What to measure, and how; `--help` lists it
     #[arg(trailing_var_arg = true, allow_hyphen_values = true, value_name = "WORDS")]
     words: Vec<OsString>,
 }
 
-/// What to do where the peers cannot be had.
-const WITHOUT: &str = "bench router --without-peers measures what it can without them";
+/// The hint if the other programs cannot be fetched.
+const WITHOUT: &str = "bench router --without-peers measures without them";
 
 impl Options {
-    /// What somebody gives who writes these words.
+    /// The options that these words mean.
     pub(crate) fn of(words: &[&str]) -> Self {
         Self { words: words.iter().map(OsString::from).collect() }
     }
@@ -37,21 +37,21 @@ impl Options {
         self.has("--help") || self.has("-h")
     }
 
-    /// True when the suite `router` needs what is fetched.
+    /// True if the suite `router` needs data that must be fetched.
     fn has_peers(&self) -> bool {
         !self.wants_help() && !self.has("--without-peers")
     }
 
-    /// True when the suite `router` measures the overhead too.
+    /// True if the suite `router` also measures the overhead.
     fn has_overhead(&self) -> bool {
         !self.wants_help() && (self.has("overhead") || !self.has("--only"))
     }
 }
 
-/// Runs the benchmarks where the user stands, so that names of files mean what they say.
+/// Runs the benchmarks in the user's directory, so that relative file names work.
 ///
 /// # Errors
-/// They cannot be built, or fail.
+/// They cannot be built, or they fail.
 pub(crate) fn run(options: &Options) -> Result<()> {
     let suite = options.words.first().and_then(|suite| suite.to_str()).unwrap_or_default();
     let mut command = shell::cargo();
@@ -82,7 +82,7 @@ pub(crate) fn run(options: &Options) -> Result<()> {
         }
         "lookup" => match data::routes() {
             Ok(folder) => drop(command.env("MILLRACE_ROUTES", folder)),
-            Err(error) => eprintln!("measuring tables that are made up: {error:#}"),
+            Err(error) => eprintln!("measuring with generated tables: {error:#}"),
         },
         _ => (),
     }
@@ -95,7 +95,7 @@ pub(crate) fn run(options: &Options) -> Result<()> {
     Ok(())
 }
 
-/// What is searched in and looked for, as far as it can be had.
+/// Passes the data that is available.
 fn add_data(command: &mut Command, wanted: &[Data]) {
     for data in wanted {
         match data::fetch(*data) {
@@ -105,7 +105,7 @@ fn add_data(command: &mut Command, wanted: &[Data]) {
     }
 }
 
-/// What the suite `match` compares with, as far as it can be had.
+/// Passes the programs that the suite `match` compares with, as far as they are available.
 fn add_rivals(command: &mut Command, options: &Options) {
     if options.has("--without-rivals") {
         return;
@@ -118,7 +118,7 @@ fn add_rivals(command: &mut Command, options: &Options) {
     }
 }
 
-/// Builds what the suite `io` runs beside itself: the program, and a loop without a graph.
+/// Builds the programs that the suite `io` runs: Millrace, and a loop without a graph.
 fn build_for_io() -> Result<()> {
     let mut command = shell::cargo();
     command.args(["build", "--profile", DIST, "--package", "millrace", "--bin", "millrace"]);
@@ -126,11 +126,11 @@ fn build_for_io() -> Result<()> {
     shell::run(&mut command)
 }
 
-/// The variable that says where the programs are that were built with one thing left out.
+/// The variable that names the folder of the programs that were built with one feature left out.
 const VARIANTS: &str = "MILLRACE_BENCH_VARIANTS";
 
-/// Builds the benchmarks once more for each feature, by which one thing is left out. Returns where the programs
-/// are, each under its feature's name.
+/// Builds the benchmarks again for each feature, which leaves one thing out. Returns the folder of the programs, each
+/// named after its feature.
 fn build_variants(features: &[&str]) -> Result<PathBuf> {
     let place = shell::target().join("bench-variants");
     fs::create_dir_all(&place)?;
@@ -139,10 +139,10 @@ fn build_variants(features: &[&str]) -> Result<PathBuf> {
         command.args(["build", "--profile", DIST, "--package", "millrace-bench"]);
         command.args(["--features", feature]);
         shell::run(&mut command)?;
-        // The next build puts another program in this place.
+        // The next build puts another program at this path.
         let built = shell::target().join(DIST).join("millrace-bench");
         let kept = place.join(feature);
-        // Not written over: somebody may run it.
+        // The file is not overwritten, because it may be running.
         let _ = fs::remove_file(&kept);
         fs::copy(&built, &kept).with_context(|| built.display().to_string())?;
     }

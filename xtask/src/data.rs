@@ -1,4 +1,4 @@
-//! Data that tests and benchmarks use and the repository does not hold, fetched once into Cargo's target
+//! Data that tests and benchmarks use and that is not in the repository. It is fetched once to Cargo's target
 //! directory.
 
 use std::fs;
@@ -12,10 +12,10 @@ use millrace_testkit::find_program;
 use crate::apt::{Apt, Kind};
 use crate::shell;
 
-/// The folder with data for tests. Fetches it, saying so, when it is not there yet.
+/// The folder with data for tests. If it does not exist, prints a message and fetches it.
 ///
 /// # Errors
-/// It is not there and cannot be fetched.
+/// It does not exist and cannot be fetched.
 pub(crate) fn fetch(data: Data) -> Result<PathBuf> {
     match data {
         Data::Captures => tcpdump_captures(),
@@ -26,7 +26,7 @@ pub(crate) fn fetch(data: Data) -> Result<PathBuf> {
     }
 }
 
-/// The folder of [`fetch`] when it is there.
+/// The folder of [`fetch`], if it exists.
 pub(crate) fn fetched(data: Data) -> Option<PathBuf> {
     Some(place(data)).filter(|folder| folder.is_dir())
 }
@@ -41,8 +41,8 @@ fn place(data: Data) -> PathBuf {
     })
 }
 
-/// The folder with the captures of Debian's tcpdump source package: some hundreds of small files,
-/// many of them malformed on purpose.
+/// The folder with the captures of Debian's tcpdump source package: some hundreds of small files, many of them
+/// malformed on purpose.
 fn tcpdump_captures() -> Result<PathBuf> {
     once(place(Data::Captures), |work| {
         need(&["tar"], "the captures of Debian's tcpdump")?;
@@ -54,13 +54,13 @@ fn tcpdump_captures() -> Result<PathBuf> {
     })
 }
 
-/// The oldest NVRTC of CUDA 12, whose PTX every driver of that and later versions reads: a line for pip, which refuses
-/// any other file.
+/// The oldest NVRTC of CUDA 12. Every driver of that and later versions accepts its PTX. It is a requirement for pip,
+/// which rejects any other file.
 const NVRTC: &str = "nvidia-cuda-nvrtc-cu12==12.0.140 \
     --hash=sha256:8e94e991d85c422de4da87bdc7472fdc1364367bd4aace7000b559cd33122071";
 
-/// A folder with NVIDIA's compiler library, out of the Python package nvidia-cuda-nvrtc-cu12. It needs no GPU. For x86-64
-/// processors.
+/// A folder with NVIDIA's compiler library, from the Python package nvidia-cuda-nvrtc-cu12. It needs no GPU. For
+/// x86-64 processors.
 fn nvrtc() -> Result<PathBuf> {
     once(place(Data::Nvrtc), |work| {
         let purpose = "the compiler for kernels";
@@ -79,8 +79,8 @@ fn nvrtc() -> Result<PathBuf> {
     })
 }
 
-/// A folder with the phrases that the OWASP rules for web application firewalls look for, out of Debian's package
-/// modsecurity-crs: files `*.data`, a phrase a line.
+/// A folder with the phrases of the OWASP rules for web application firewalls, from Debian's package modsecurity-crs:
+/// files `*.data`, one phrase per line.
 fn phrases() -> Result<PathBuf> {
     once(place(Data::Phrases), |work| {
         println!(
@@ -91,7 +91,7 @@ fn phrases() -> Result<PathBuf> {
     })
 }
 
-/// A folder with text and web pages, 2 MB, out of Debian's package debian-policy.
+/// A folder with text and web pages, 2 MB, from Debian's package debian-policy.
 fn texts() -> Result<PathBuf> {
     once(place(Data::Texts), |work| {
         need(&["gzip"], "texts")?;
@@ -113,7 +113,7 @@ fn texts() -> Result<PathBuf> {
     })
 }
 
-/// Unpacks a binary package, which is not installed, and gives the folder.
+/// Extracts a binary package without installing it, and returns the folder.
 fn extract(work: &Path, package: &str, purpose: &str) -> Result<PathBuf> {
     need(&["dpkg-deb"], purpose)?;
     let tree = work.join("tree");
@@ -122,14 +122,14 @@ fn extract(work: &Path, package: &str, purpose: &str) -> Result<PathBuf> {
     Ok(tree)
 }
 
-/// A folder with the Internet's routes as RouteViews had them, out of Debian's package python3-pyasn:
-/// `ipasn_20140513.dat` has the 512,621 for IPv4 of 13 May 2014, `ipasn_20080501_v12.dat` the 270,849 of 1 May
-/// 2008, `ipasn6_20151101.dat` those for both families of 1 November 2015. Each line is a prefix and an
-/// autonomous system's number; `;` stands before what is no route. Fetches them, saying so, when they are
-/// not there yet.
+/// A folder with the Internet's routes as seen by RouteViews, from Debian's package python3-pyasn:
+/// `ipasn_20140513.dat` has the 512,621 IPv4 routes of 13 May 2014, `ipasn_20080501_v12.dat` the 270,849 of 1 May
+/// 2008, and `ipasn6_20151101.dat` those of both families of 1 November 2015. Each line is a prefix and the number of
+/// an autonomous system. Lines that begin with `;` are comments. If the folder does not exist, prints a message and
+/// fetches it.
 ///
 /// # Errors
-/// They are not there and cannot be fetched.
+/// It does not exist and cannot be fetched.
 pub(crate) fn routes() -> Result<PathBuf> {
     once(place(Data::Routes), |work| {
         need(&["gzip"], "routes of the Internet")?;
@@ -147,8 +147,8 @@ pub(crate) fn routes() -> Result<PathBuf> {
     })
 }
 
-/// What is at `place`. When nothing is there, `make` makes it somewhere in a folder that it is given, and it
-/// is moved into place in one step, so that a run that is cut short leaves nothing half done.
+/// The file or folder at `place`. If it does not exist, `make` creates it in a temporary folder, and it is moved to
+/// its place in one step, so that an interrupted run leaves nothing incomplete.
 pub(crate) fn once(place: PathBuf, make: impl FnOnce(&Path) -> Result<PathBuf>) -> Result<PathBuf> {
     if place.exists() {
         return Ok(place);
@@ -174,8 +174,8 @@ pub(crate) fn need(programs: &[&str], purpose: &str) -> Result<()> {
     Ok(())
 }
 
-/// Unpacks a released archive into a folder without the archive's own outermost one: all of it, or the
-/// files and folders of these names (with wildcards).
+/// Unpacks an archive into a folder, without the archive's outermost folder: all of it, or the files and folders with
+/// these names (with wildcards).
 pub(crate) fn unpack(archive: &Path, folder: &Path, members: &[&str]) -> Result<()> {
     fs::create_dir_all(folder)?;
     let mut command = Command::new("tar");

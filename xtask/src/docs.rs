@@ -1,7 +1,7 @@
-//! `cargo xtask docs`: the book, with a page for each element.
+//! `cargo xtask docs`: builds the book, with a page for each element.
 //!
-//! The pages are made from the manuals in the elements' files, beside a copy of the book's source
-//! under Cargo's target directory, so that nothing that is generated stands in the repository.
+//! The pages are made from the manuals in the elements' files. They are written to a copy of the book's source in
+//! Cargo's target directory, so that the repository contains no generated files.
 
 use std::collections::BTreeMap;
 use std::fmt::Write as _;
@@ -15,13 +15,14 @@ use millrace_testkit::find_program;
 use crate::manual::{self, ElementFile};
 use crate::{figures, floors, shell};
 
-/// The line of SUMMARY.md under which the pages of the elements are listed.
+/// The line of SUMMARY.md after which the pages of the elements are listed.
 const LIST_AFTER: &str = "- [Elements](elements.md)";
 
-/// Writes the figures that are generated and makes the book; builds it with mdBook where there is one, and says how to get it where not.
+/// Writes the generated figures and the source of the book. Builds the book if mdBook is installed; otherwise prints
+/// how to install it.
 ///
 /// # Errors
-/// A file cannot be read or written, or mdBook finds fault with the book.
+/// A file cannot be read or written, or mdBook reports an error.
 pub(crate) fn run() -> Result<()> {
     let root = shell::root();
     figures::write(&root)?;
@@ -59,8 +60,7 @@ fn copy(from: &Path, to: &Path) -> Result<()> {
     Ok(())
 }
 
-/// Writes a page for each element, adds the list of elements to `elements.md` and the pages to
-/// `SUMMARY.md`.
+/// Writes a page for each element, adds the list of elements to `elements.md`, and the pages to `SUMMARY.md`.
 fn write_pages(src: &Path, elements: &[ElementFile]) -> Result<()> {
     let mut topics: BTreeMap<&str, Vec<&ElementFile>> = BTreeMap::new();
     for element in elements {
@@ -89,12 +89,12 @@ fn page_path(element: &ElementFile) -> String {
     format!("elements/{}/{}.md", element.topic, name(element))
 }
 
-/// The class that the file is named after, or, failing that, the file's own name.
+/// The class that the file is named after, or else the file's own name.
 fn name(element: &ElementFile) -> &str {
     element.classes.first().map_or(&element.path, String::as_str)
 }
 
-/// The manual as a page: its sections go down a level, below the element's name.
+/// The manual as a page: its headings are one level lower, below the element's name.
 fn page_text(element: &ElementFile) -> String {
     let mut text = format!("# {}\n\n{} {}.\n", name(element), name(element), element.summary());
     let mut fenced = false;
@@ -152,9 +152,9 @@ mod tests {
         fs::remove_dir_all(&book).unwrap();
     }
 
-    /// A code block under `<!-- quote: PATH -->` says what the file at that path says.
+    /// A code block after `<!-- quote: PATH -->` is equal to the file with this path.
     #[test]
-    fn what_the_book_quotes_stands_in_the_file() {
+    fn quotations_in_the_book_equal_the_files() {
         let root = shell::root();
         let mut quotes = 0;
         for page in pages(&root) {
@@ -162,7 +162,7 @@ mod tests {
             for part in text.split("<!-- quote: ").skip(1) {
                 let (path, rest) = part.split_once(" -->\n```").expect("a quote is a code block");
                 let (_, rest) = rest.split_once('\n').unwrap();
-                // A fence inside the quotation stands behind a comment mark.
+                // A fence inside the quotation has a comment mark before it.
                 let (quoted, _) = rest.split_once("\n```\n").expect("a code block has an end");
                 let file = fs::read_to_string(root.join(path)).expect(path);
                 assert!(file.contains(quoted), "{}: {path} does not say\n{quoted}", page.display());
@@ -172,9 +172,9 @@ mod tests {
         assert!(quotes > 0);
     }
 
-    /// Links from one page to another, and to files of the repository, lead somewhere.
+    /// Links between pages, and to files of the repository, have a target.
     #[test]
-    fn links_lead_somewhere() {
+    fn links_have_a_target() {
         let root = shell::root();
         for page in pages(&root) {
             let text = fs::read_to_string(&page).unwrap();

@@ -1,4 +1,4 @@
-//! `cargo xtask generate`: the generators of `millrace_testkit::generate`, to files.
+//! `cargo xtask generate`: writes the output of the generators of `millrace_testkit::generate` to files.
 
 use std::env;
 use std::fs::File;
@@ -18,52 +18,52 @@ use serde_json::{Value, json};
 
 use crate::data::fetch;
 
-/// What is generated. The same words give the same bytes.
+/// What is generated. The same options give the same bytes
 #[derive(clap::Subcommand)]
 pub(crate) enum What {
-    /// A rule set with the statistics of a ClassBench kind, and an action a rule.
+    /// A rule set with the statistics of a ClassBench kind, and an action for each rule
     Rules {
         #[command(flatten)]
         set: Set,
-        /// How rules are written.
+        /// The format of rules
         #[arg(long, default_value = "classbench")]
         form: RuleForm,
-        /// Counts tuples, prefixes and ranges in place of writing the rules.
+        /// Prints the numbers of tuples, prefixes and ranges instead of the rules
         #[arg(long, conflicts_with = "form")]
         statistics: bool,
         #[command(flatten)]
         out: Out,
     },
-    /// Packets for a rule set that the same words generate.
+    /// Packets for the rule set that the same options generate
     Trace {
         #[command(flatten)]
         set: Set,
-        /// How many packets.
+        /// The number of packets
         #[arg(long, value_name = "N", default_value_t = 10_000)]
         packets: usize,
-        /// Percentage of packets that satisfy no rule, where there can be such.
+        /// The percentage of packets that match no rule, if that is possible
         #[arg(long, value_name = "PERCENT", default_value_t = 5, value_parser = clap::value_parser!(u32).range(..=100))]
         misses: u32,
-        /// How often a header comes again at once.
+        /// How often a header is repeated
         #[arg(long, default_value = "none")]
         locality: LocalityWord,
-        /// Bytes of a frame, without Ethernet's checksum.
+        /// The length of a frame in bytes, without Ethernet's checksum
         #[arg(long, value_name = "BYTES", default_value_t = SHORTEST, value_parser = length)]
         length: usize,
-        /// What is in the packets.
+        /// The contents of the packets
         #[arg(long, default_value = "numbers")]
         payload: PayloadWord,
-        /// A capture, or the headers and the rule of each as JSON.
+        /// A capture, or the headers and the rule of each packet as JSON
         #[arg(long, default_value = "pcap")]
         form: TraceForm,
         #[command(flatten)]
         out: Out,
     },
-    /// Bytes to search for patterns in.
+    /// Bytes in which to search for patterns
     Payload {
-        /// What they are.
+        /// Their kind
         kind: PayloadKind,
-        /// How many.
+        /// Their number
         #[arg(long, value_name = "BYTES", default_value_t = 1 << 20)]
         length: usize,
         #[command(flatten)]
@@ -71,11 +71,11 @@ pub(crate) enum What {
         #[command(flatten)]
         out: Out,
     },
-    /// Patterns to search for.
+    /// Patterns to search for
     Patterns {
         #[command(flatten)]
         patterns: PatternSet,
-        /// How patterns are written.
+        /// The format of patterns
         #[arg(long, default_value = "plain")]
         form: PatternForm,
         #[command(flatten)]
@@ -86,19 +86,19 @@ pub(crate) enum What {
 /// A rule set.
 #[derive(clap::Args)]
 pub(crate) struct Set {
-    /// Access lists, firewalls or IP chains: `acl1`, `fw1`, `ipc1`.
+    /// Access lists, firewalls or IP chains: `acl1`, `fw1`, `ipc1`
     #[arg(long, value_name = "KIND", default_value = "acl1", value_parser = kind)]
     kind: &'static Kind,
-    /// How many rules.
+    /// The number of rules
     #[arg(long, value_name = "N", default_value_t = 10_000, value_parser = clap::value_parser!(u32).range(1..=1_000_000))]
     rules: u32,
-    /// Rules ask for the fields of Ethernet, too.
+    /// Adds conditions on Ethernet fields
     #[arg(long)]
     ethernet: bool,
-    /// How many actions there are: outputs, from 0 on.
+    /// The number of actions: outputs, from 0
     #[arg(long, value_name = "N", default_value_t = 4, value_parser = clap::value_parser!(u16).range(1..))]
     actions: u16,
-    /// Another seed gives another set.
+    /// The seed: another one gives another set
     #[arg(long, value_name = "N", default_value_t = 0)]
     seed: u64,
 }
@@ -106,30 +106,30 @@ pub(crate) struct Set {
 /// A pattern set.
 #[derive(clap::Args)]
 pub(crate) struct PatternSet {
-    /// The first so many; without it 1000 that are made up, or all phrases.
+    /// The number of patterns; by default 1000 generated ones, or all phrases
     #[arg(long, value_name = "N")]
     count: Option<usize>,
-    /// The phrases of Debian's package modsecurity-crs in place of patterns that are made up.
+    /// The phrases of Debian's package modsecurity-crs instead of generated patterns
     #[arg(long)]
     phrases: bool,
-    /// Another seed gives other patterns and payloads.
+    /// The seed: another one gives other patterns and payloads
     #[arg(id = "pattern-seed", long = "seed", value_name = "N", default_value_t = 0)]
     seed: u64,
 }
 
-/// Where it goes.
+/// The output.
 #[derive(clap::Args)]
 pub(crate) struct Out {
-    /// The file; standard output without it.
+    /// The output file; standard output by default
     #[arg(long, value_name = "FILE")]
     out: Option<PathBuf>,
 }
 
 #[derive(Clone, Copy, ValueEnum)]
 pub(crate) enum RuleForm {
-    /// `@source destination ports : ports ... action`, as rule files of SDNClassifier have them.
+    /// `@source destination ports : ports ... action`, as in rule files of SDNClassifier
     Classbench,
-    /// Arguments of IPFilter: even actions are `allow`, odd ones `drop`; no fields of Ethernet.
+    /// Arguments of IPFilter: even actions are `allow`, odd ones `drop`; without Ethernet fields
     Ipfilter,
 }
 
@@ -148,40 +148,41 @@ pub(crate) enum LocalityWord {
 
 #[derive(Clone, Copy, ValueEnum)]
 pub(crate) enum PayloadWord {
-    /// Letters, and at the end the numbers by which `millrace_testkit::generate::flows` finds loss and
-    /// reordering; packets with one header are one flow.
+    /// Letters, and at the end the numbers by which `millrace_testkit::generate::flows` finds loss and reordering;
+    /// packets with the same header are one flow
     Numbers,
-    /// Requests and answers.
+    /// HTTP requests and responses
     Http,
-    /// Bytes of every value.
+    /// Random bytes
     Noise,
 }
 
 #[derive(Clone, Copy, ValueEnum)]
 pub(crate) enum PayloadKind {
-    /// Requests and answers.
+    /// HTTP requests and responses
     Http,
-    /// Text and web pages of Debian's package debian-policy.
+    /// Text and web pages of Debian's package debian-policy
     Text,
-    /// Bytes of every value.
+    /// Random bytes
     Noise,
-    /// Patterns without their last bytes, which lead an Aho-Corasick automaton deep into its tables; no pattern.
+    /// Patterns without their last bytes, which lead an Aho-Corasick automaton deep into its tables; contains no
+    /// pattern
     Heads,
-    /// Patterns without their first bytes, which filters by last bytes stumble over; no pattern.
+    /// Patterns without their first bytes, which defeat filters by last bytes; contains no pattern
     Tails,
 }
 
 #[derive(Clone, Copy, ValueEnum)]
 pub(crate) enum PatternForm {
-    /// A pattern a line, `|hex|` for what is no text.
+    /// One pattern per line, `|hex|` for bytes that are not text
     Plain,
-    /// A rule a line, as Snort has them.
+    /// One Snort rule per line
     Snort,
-    /// How many patterns, bytes and states of an Aho-Corasick automaton there are.
+    /// The numbers of patterns, bytes and states of an Aho-Corasick automaton
     Statistics,
 }
 
-/// Generates.
+/// Generates the data.
 ///
 /// # Errors
 /// The file cannot be written, or Debian's packages cannot be fetched.
@@ -279,12 +280,12 @@ impl PatternSet {
 }
 
 impl Out {
-    /// A file is written where the user stands.
+    /// Relative file names are relative to the user's directory.
     fn write(&self, make: impl FnOnce(&mut dyn Write) -> io::Result<()>) -> Result<()> {
         let Some(path) = &self.out else {
             let mut out = BufWriter::new(io::stdout().lock());
             let done = make(&mut out).and_then(|()| out.flush());
-            // Who reads the first lines only is served.
+            // A reader of the output may stop after the first lines.
             return match done {
                 Err(error) if error.kind() == io::ErrorKind::BrokenPipe => Ok(()),
                 done => done.context("standard output"),
@@ -371,7 +372,7 @@ mod tests {
         what: What,
     }
 
-    /// What the words write to a file.
+    /// The output file that these options produce.
     fn written(words: &str) -> Vec<u8> {
         let folder = tempfile::tempdir().unwrap();
         let file = folder.path().join("out");
@@ -401,7 +402,8 @@ mod tests {
     fn a_trace_is_a_capture_or_json() {
         let words = "trace --kind ipc1 --rules 30 --packets 200 --locality high --length 100";
         let capture = written(words);
-        // Records behind the file's 24 bytes: 16 bytes, of which the third word is a length, and a frame.
+        // After the file header of 24 bytes, each record has 16 bytes, of which the third word is a length, and a
+        // frame.
         let mut rest = &capture[24..];
         let mut count = 0;
         while let Some((record, frames)) = rest.split_at_checked(16) {
@@ -427,7 +429,7 @@ mod tests {
         }
         let different: std::collections::HashSet<_> = headers.iter().collect();
         let flows = Flows::new(different.into_iter().copied());
-        // Nothing was lost if as many arrived as were made.
+        // Nothing was lost if the number of packets is equal.
         let Report { reordered, doubled, .. } = ledger.report(&flows);
         assert_eq!((reordered, doubled), (0, 0));
     }
@@ -443,7 +445,7 @@ mod tests {
     }
 
     #[test]
-    fn what_cannot_be_is_refused() {
+    fn invalid_options_are_rejected() {
         for words in [
             "rules --kind acl",
             "rules --rules 0",

@@ -1,5 +1,5 @@
-//! DPDK's example l3fwd, hand-written C that does nothing but route: fetched as Debian's source package
-//! dpdk, changed as little as it takes, and built against the installed DPDK.
+//! DPDK's example l3fwd, a C program that only routes. It is fetched as Debian's source package dpdk, changed as
+//! little as possible, and built against the installed DPDK.
 
 use std::fs;
 use std::path::{Path, PathBuf};
@@ -14,12 +14,12 @@ use crate::shell;
 /// A line of the sources that is replaced.
 struct Edit {
     file: &'static str,
-    /// What the line starts with, behind its indentation. Exactly one line of the file does.
+    /// The start of the line, after its indentation. Exactly one line of the file must match.
     start: &'static str,
     line: &'static str,
 }
 
-/// The changes: l3fwd asks for what net_pcap does not have, and its table is for a handful of routes.
+/// The changes: l3fwd requires features that net_pcap lacks, and its table is too small.
 const EDITS: &[Edit] = &[
     Edit {
         file: "main.c",
@@ -31,7 +31,7 @@ const EDITS: &[Edit] = &[
         start: "#define IPV4_L3FWD_LPM_MAX_RULES ",
         line: "#define IPV4_L3FWD_LPM_MAX_RULES (1 << 20)",
     },
-    // As many networks of 24 bits may have longer prefixes within.
+    // The number of /24 networks that may contain longer prefixes.
     Edit {
         file: "l3fwd_lpm.c",
         start: "#define IPV4_L3FWD_LPM_NUMBER_TBL8S ",
@@ -39,17 +39,16 @@ const EDITS: &[Edit] = &[
     },
 ];
 
-/// The program. Fetches and builds it, saying so, when it is not there yet for the DPDK that is
-/// installed.
+/// The path of the program. If it does not exist for the installed DPDK, prints a message, fetches and builds it.
 ///
 /// # Errors
-/// There is no DPDK, its sources cannot be fetched, do not look as expected, or cannot be built.
+/// There is no DPDK, or its sources cannot be fetched, have unexpected contents, or cannot be built.
 pub(crate) fn program() -> Result<PathBuf> {
     let version = shell::output(Command::new("pkg-config").args(["--modversion", "libdpdk"]))
         .context(
             "there is no DPDK to build l3fwd against: apt-get install dpdk-dev libdpdk-dev pkg-config",
         )?;
-    // Another edit makes another program.
+    // Other changes make another program.
     let place = shell::target().join(format!("xtask/l3fwd-{}-1", version.trim()));
     let folder = data::once(place, |work| {
         data::need(&["tar", "xz", "make", "cc"], "and building DPDK's l3fwd")?;
@@ -67,7 +66,7 @@ pub(crate) fn program() -> Result<PathBuf> {
         );
         let sources = tree.join("examples/l3fwd");
         EDITS.iter().try_for_each(|edit| edit.apply(&sources))?;
-        // The example's own Makefile: -O3 and what pkg-config says of libdpdk.
+        // Uses the example's own Makefile: -O3, and the flags of libdpdk from pkg-config.
         shell::run(Command::new("make").arg("--silent").arg("--directory").arg(&sources))?;
         Ok(tree)
     })?;

@@ -1,14 +1,14 @@
-//! The manual pages of elements: the `//!` lines that open an element's file.
+//! The manuals of elements: the `//!` lines at the start of an element's file.
 
 use std::fs;
 use std::path::{Path, PathBuf};
 
 use anyhow::{Context, Result};
 
-/// Where the element library is.
+/// The folder of the element library.
 pub(crate) const ELEMENTS: &str = "crates/elements/src";
 
-/// The sections of a manual page, in their order.
+/// The sections of a manual, in order.
 pub(crate) const SECTIONS: &[&str] =
     &["Synopsis", "Description", "Arguments", "Ports", "Handlers", "Drops", "Example", "See also"];
 
@@ -16,9 +16,9 @@ pub(crate) const SECTIONS: &[&str] =
 pub(crate) struct ElementFile {
     /// Path from the root, with slashes.
     pub(crate) path: String,
-    /// The classes that the file registers, the one that it is named after first.
+    /// The classes that the file registers, starting with the one that it is named after.
     pub(crate) classes: Vec<String>,
-    /// The folder: `ip`, `standard`.
+    /// The folder, such as `ip` or `standard`.
     pub(crate) topic: String,
     /// The manual in Markdown: the `//!` lines without their marks.
     pub(crate) manual: String,
@@ -27,7 +27,7 @@ pub(crate) struct ElementFile {
 }
 
 impl ElementFile {
-    /// Reads the text of a file; `None` when it registers no class.
+    /// Parses the text of a file; `None` if it registers no class.
     fn parse(path: &str, source: String) -> Option<Self> {
         if !source.lines().any(|line| line.trim_start().starts_with("register!(")) {
             return None;
@@ -45,26 +45,26 @@ impl ElementFile {
         })
     }
 
-    /// The class and what it is for, from the first line of the manual: `Strip - removes ...`.
+    /// The class and its purpose, from the first line of the manual: `Strip - removes ...`.
     fn headline(&self) -> Option<(&str, &str)> {
         self.manual.lines().next()?.trim().split_once(" - ")
     }
 
-    /// What the element is for, in a few words.
+    /// The purpose of the element, in a few words.
     pub(crate) fn summary(&self) -> &str {
         self.headline().unwrap_or_default().1
     }
 
-    /// The manual after its first line.
+    /// The manual without its first line.
     pub(crate) fn body(&self) -> &str {
         self.manual.split_once('\n').unwrap_or_default().1
     }
 
-    /// What is wrong with the manual and with the file's name.
+    /// The errors in the manual and in the file's name.
     pub(crate) fn findings(&self) -> Vec<String> {
         let mut findings = Vec::new();
         if self.headline().is_none_or(|(class, _)| !self.classes.iter().any(|name| name == class)) {
-            findings.push("the first line is not `Class - what it is for`".to_string());
+            findings.push("the first line is not `Class - purpose`".to_string());
         }
         let sections = sections(&self.manual);
         for wanted in SECTIONS {
@@ -117,7 +117,7 @@ fn sections(markdown: &str) -> Vec<(&str, String)> {
     sections
 }
 
-/// Every element of the library, by path.
+/// All elements of the library, sorted by path.
 ///
 /// # Errors
 /// A file cannot be read.
@@ -176,7 +176,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_missing_is_named() {
+    fn missing_sections_are_named() {
         let path = "crates/elements/src/ip/turn_ip.rs";
         let mut without = complete();
         without.remove(5);

@@ -1,6 +1,6 @@
 //! Class names and file names: `DecIPTTL` and `dec_ip_ttl`.
 
-/// Words that are written in capitals inside class names, longest first where one begins another.
+/// Words that are written in capitals in class names. If one begins with another, the longer comes first.
 const ACRONYMS: &[&str] = &[
     "AFXDP", "ARP", "BW", "BPF", "CE", "CPU", "CRC", "DF", "DPDK", "DSCP", "DHCP", "DNS", "ECN",
     "ESP", "FTP", "FIFO", "GCM", "GPU", "GRE", "GTP", "GW", "HMAC", "HTTP", "ICMP", "IDS", "ID",
@@ -9,10 +9,10 @@ const ACRONYMS: &[&str] = &[
     "XDP",
 ];
 
-/// The words of a class name in lower case: `ICMPPingResponder` is `icmp_ping_responder`, and
-/// `DecIPTTL`, whose capitals are two words, is `dec_ip_ttl`.
+/// The words of a class name in lower case: `ICMPPingResponder` is `icmp_ping_responder`, and `DecIPTTL`, whose
+/// capitals are two words, is `dec_ip_ttl`.
 pub(crate) fn snake_case(class: &str) -> String {
-    // The words of the trade that are written with capitals and small letters.
+    // Terms that are written with capitals and small letters.
     let class = class.replace("IPsec", "Ipsec").replace("CoDel", "Codel");
     let characters: Vec<char> = class.chars().collect();
     let mut words: Vec<String> = Vec::new();
@@ -21,7 +21,7 @@ pub(crate) fn snake_case(class: &str) -> String {
         let capitals = characters[at..].iter().take_while(|c| c.is_ascii_uppercase()).count();
         let end = at + capitals;
         let lower_follows = characters.get(end).is_some_and(char::is_ascii_lowercase);
-        // The last capital before small letters begins the word that they belong to.
+        // The last capital before small letters begins a word.
         let acronyms = if lower_follows { capitals.saturating_sub(1) } else { capitals };
         let run: String = characters[at..at + acronyms].iter().collect();
         words.extend(split_acronyms(&run));
@@ -32,19 +32,19 @@ pub(crate) fn snake_case(class: &str) -> String {
         let rest = characters[at + first..].iter().take_while(is_rest).count();
         let word: String = characters[at..at + first + rest].iter().collect();
         match words.last_mut() {
-            // Digits right after an acronym belong to it: IP6.
+            // Digits directly after an acronym belong to it: IP6.
             Some(last) if first == 0 && acronyms > 0 => last.push_str(&word),
             _ if word.is_empty() => {}
             _ => words.push(word),
         }
         at += first + rest;
-        // A character that no class name has; [`check`] refuses it.
+        // No class name contains this character; [`check`] rejects it.
         at += usize::from(acronyms + first + rest == 0);
     }
     words.join("_").to_lowercase()
 }
 
-/// Cuts a run of capitals into known acronyms; a run that is not made of them stays whole.
+/// Splits a run of capitals into known acronyms. A run that does not consist of them stays whole.
 fn split_acronyms(run: &str) -> Vec<String> {
     fn cut(run: &str) -> Option<Vec<String>> {
         if run.is_empty() {
@@ -63,7 +63,7 @@ fn split_acronyms(run: &str) -> Vec<String> {
     cut(run).unwrap_or_else(|| vec![run.to_string()])
 }
 
-/// The name of a Rust type for a class: as the class, acronyms spelt like words (`DecIpTtl`).
+/// The name of a class's Rust type: like the class, with acronyms as words (`DecIpTtl`).
 pub(crate) fn type_name(class: &str) -> String {
     let capitalised = |word: &str| {
         let mut characters = word.chars();
@@ -73,19 +73,18 @@ pub(crate) fn type_name(class: &str) -> String {
     snake_case(class).split('_').map(capitalised).collect()
 }
 
-/// Refuses what cannot be the name of a class: Click's names begin with a capital here and hold
-/// letters, digits and underscores.
+/// Checks the name of a class. It must begin with a capital, and consist of letters, digits and underscores.
 pub(crate) fn check(class: &str) -> Result<(), String> {
     let starts = class.chars().next().is_some_and(|c| c.is_ascii_uppercase());
     if starts && class.chars().all(|c| c.is_ascii_alphanumeric() || c == '_') {
         return Ok(());
     }
-    Err(format!("`{class}` is no class name: write it like DecIPTTL or CheckIPHeader2"))
+    Err(format!("`{class}` is not a valid class name: write it like DecIPTTL or CheckIPHeader2"))
 }
 
-/// Adds `mod name;` to the text of a module, among its like in alphabetical order.
+/// Adds `mod name;` to the text of a module, in alphabetical order.
 ///
-/// Gives the text as it is when the line stands there.
+/// Returns the text unchanged if it contains the line.
 pub(crate) fn add_mod(text: &str, name: &str) -> String {
     let declared = |line: &str| {
         let line = line.strip_prefix("pub ").unwrap_or(line);
@@ -141,7 +140,7 @@ mod tests {
     }
 
     #[test]
-    fn names_that_are_none_are_refused() {
+    fn invalid_class_names_are_rejected() {
         for good in ["Tee", "CheckIPHeader2", "My_Element"] {
             assert_eq!(check(good), Ok(()));
         }

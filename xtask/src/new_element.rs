@@ -1,4 +1,4 @@
-//! `cargo xtask new-element`: the skeleton of an element, with its manual and its tests.
+//! `cargo xtask new-element`: creates the skeleton of an element, with its manual and its tests.
 
 use std::fs;
 use std::path::{Path, PathBuf};
@@ -9,28 +9,28 @@ use anyhow::{Context, Result, bail};
 use crate::manual::ELEMENTS;
 use crate::{names, shell};
 
-/// An element that compiles and passes its tests: `crates/elements/tests/skeleton.rs` sees to it.
+/// An element that compiles and passes its tests; `crates/elements/tests/skeleton.rs` checks that.
 const TEMPLATE: &str = include_str!("../template/skeleton_element.rs");
 
-/// The name of its class and of its type.
+/// The name of its class and its type.
 const PLACEHOLDER: &str = "SkeletonElement";
 
 #[derive(clap::Args)]
 pub(crate) struct Options {
-    /// The class, as configurations will name it: DecIPTTL.
+    /// The name of the class in configurations, such as DecIPTTL
     class: String,
-    /// The folder of crates/elements/src that it belongs to.
+    /// The folder of crates/elements/src that it belongs to
     #[arg(long, default_value = "standard")]
     topic: String,
 }
 
-/// Writes the element's file and adds it to its topic.
+/// Writes the element's file, and adds it to its topic.
 ///
 /// # Errors
-/// The name is none, the topic does not exist, or there is such a file already.
+/// The name is not valid, the topic does not exist, or the file exists already.
 pub(crate) fn run(options: &Options) -> Result<()> {
     let path = write(&shell::root(), &options.class, &options.topic)?;
-    // Long names break lines otherwise; without rustfmt the skeleton is no worse.
+    // Long names would change the line breaks; without rustfmt the file is still correct.
     shell::succeeds(Command::new("rustfmt").args(["--edition", "2024"]).arg(&path));
     let file = names::snake_case(&options.class);
     println!("{}", path.display());
@@ -69,9 +69,9 @@ fn topics(root: &Path) -> Result<Vec<String>> {
     Ok(topics)
 }
 
-/// The template for another class: its class name where a configuration or the manual names it,
-/// its type's name elsewhere.
-fn render(class: &str) -> String {
+/// The template for another class. Its class name is used in configurations and in the manual, and its type's name
+/// elsewhere.
+pub(crate) fn render(class: &str) -> String {
     let type_name = names::type_name(class);
     let file = format!("\"{}.rs\"", names::snake_case(class));
     let mut text = String::new();
@@ -94,7 +94,7 @@ mod tests {
     use super::*;
     use crate::manual;
 
-    /// A repository with one topic, gone when dropped.
+    /// A repository with one topic, which is deleted when dropped.
     struct Repository(PathBuf);
 
     impl Repository {
@@ -129,7 +129,7 @@ mod tests {
     }
 
     #[test]
-    fn the_class_and_its_type_stand_where_they_belong() {
+    fn the_skeleton_uses_the_class_and_its_type() {
         let text = render("DecIPTTL");
         for expected in [
             "//! `DecIPTTL(LENGTH)`",
@@ -143,7 +143,7 @@ mod tests {
         assert!(!text.to_lowercase().contains("skeleton"), "{text}");
     }
 
-    /// The book says how many lines: an element is its manual and these.
+    /// The book states the number of lines of an element without its manual.
     #[test]
     fn the_skeleton_has_at_most_40_lines_of_code() {
         let code = TEMPLATE.lines().filter(|line| !line.is_empty() && !line.starts_with("//"));
@@ -154,14 +154,16 @@ mod tests {
     }
 
     #[test]
-    fn what_cannot_be_is_refused_and_changes_nothing() {
+    fn invalid_names_are_rejected_and_change_nothing() {
         let repository = Repository::new("refused");
         let module = repository.0.join(ELEMENTS).join("ip/mod.rs");
         let before = fs::read_to_string(&module).unwrap();
         fs::write(module.with_file_name("tee.rs"), "").unwrap();
-        for (class, topic, reason) in
-            [("Tee", "ip", "exists"), ("tee", "ip", "no class name"), ("Tap", "ipx", "are: ip")]
-        {
+        for (class, topic, reason) in [
+            ("Tee", "ip", "exists"),
+            ("tee", "ip", "not a valid class name"),
+            ("Tap", "ipx", "are: ip"),
+        ] {
             let error = write(&repository.0, class, topic).unwrap_err().to_string();
             assert!(error.contains(reason), "{error}");
         }

@@ -1,4 +1,4 @@
-//! The Debian packages that the tests use, installed when they are missing.
+//! The Debian packages that the tests use. They are installed if they are missing.
 
 use std::io::IsTerminal;
 use std::process::{Command, Stdio};
@@ -8,14 +8,14 @@ use millrace_testkit::find_program;
 
 use crate::shell;
 
-/// A package, a program that it brings, and what the tests do with it.
+/// A package, a program in it, and what the tests use it for.
 struct Package {
     name: &'static str,
     program: &'static str,
     purpose: &'static str,
 }
 
-/// The one list of what the tests need from the system.
+/// All packages that the tests need.
 const PACKAGES: &[Package] = &[
     Package { name: "iproute2", program: "ip", purpose: "network namespaces and veth pairs" },
     Package {
@@ -27,11 +27,12 @@ const PACKAGES: &[Package] = &[
     Package { name: "traceroute", program: "traceroute", purpose: "the hops that answer" },
     Package { name: "tcpdump", program: "tcpdump", purpose: "a second opinion about pcap files" },
     Package { name: "iperf3", program: "iperf3", purpose: "TCP through a router" },
+    Package { name: "nftables", program: "nft", purpose: "a second opinion about firewalls" },
     Package { name: "ethtool", program: "ethtool", purpose: "offloads on and off" },
     Package { name: "dpdk", program: "dpdk-devbind.py", purpose: "DPDK's virtual devices" },
     Package { name: "libdpdk-dev", program: "dpdk-devbind.py", purpose: "DPDK's plugin" },
     Package { name: "pkgconf", program: "pkg-config", purpose: "where the plugin finds DPDK" },
-    // It brings no program; where dpkg cannot be asked it counts as missing.
+    // It contains no program; without dpkg it counts as missing.
     Package {
         name: "libhyperscan5",
         program: "libhs.so.5",
@@ -41,8 +42,8 @@ const PACKAGES: &[Package] = &[
     Package { name: "procps", program: "sysctl", purpose: "settings of the kernel's network" },
 ];
 
-/// The packages of the workspace that can be built here, as words for Cargo: the plugin for DPDK
-/// where there is a DPDK to build it against.
+/// The packages of the workspace that can be built here, as arguments for Cargo: the plugin for DPDK, if DPDK is
+/// installed.
 pub(crate) fn buildable() -> &'static [&'static str] {
     let mut probe = Command::new("pkg-config");
     match shell::succeeds(probe.args(["--exists", "libdpdk >= 22.11"])) {
@@ -51,15 +52,15 @@ pub(crate) fn buildable() -> &'static [&'static str] {
     }
 }
 
-/// How we become root.
+/// How the process gets root privileges.
 #[derive(Clone, Copy, PartialEq, Eq)]
 enum Privilege {
     Root,
     Sudo,
 }
 
-/// Installs what is missing, saying so first. What cannot be installed is named and left: the
-/// tests that need it leave themselves out with a line.
+/// Prints what is missing, and installs it. Packages that cannot be installed are listed, and the tests that need
+/// them are skipped with a message.
 ///
 /// Returns a remark for the summary.
 pub(crate) fn ensure() -> Result<String> {
@@ -76,16 +77,16 @@ pub(crate) fn ensure() -> Result<String> {
             Err(error) => println!("warning: {error:#}"),
         }
     }
-    println!("missing, so that the tests which use them are skipped:");
+    println!("missing; the tests that use them are skipped:");
     for package in &missing {
         println!("  {:<15} {}", package.name, package.purpose);
     }
-    println!("to have them: sudo apt-get install {}", names.join(" "));
+    println!("to install them: sudo apt-get install {}", names.join(" "));
     Ok(format!("missing: {}", names.join(" ")))
 }
 
-/// Asks dpkg by the package's name where there is dpkg, because several packages bring an `arping`
-/// or a `traceroute` and their options differ; elsewhere the program must do.
+/// Asks dpkg by the package's name if there is dpkg, because several packages contain an `arping` or a `traceroute`,
+/// with different options. Otherwise, searches for the program.
 fn is_installed(package: &Package) -> bool {
     if find_program("dpkg-query").is_none() {
         return find_program(package.program).is_some();
@@ -104,8 +105,7 @@ fn privilege() -> Option<Privilege> {
     has_sudo().then_some(Privilege::Sudo)
 }
 
-/// True when sudo can be used: somebody at a terminal can type a password; elsewhere it must not
-/// need one.
+/// True if sudo can be used: without a password, or at a terminal, where the user can type it.
 pub(crate) fn has_sudo() -> bool {
     find_program("sudo").is_some()
         && (std::io::stdin().is_terminal()
@@ -127,8 +127,8 @@ fn apt_get(privilege: Privilege) -> Command {
             command
         }
     };
-    // iperf3 asks whether to start a server at boot unless told not to ask; another apt may hold
-    // the lock on a machine that has just started.
+    // iperf3 asks whether to start a server at boot, unless it is told not to ask. On a machine that has just
+    // started, another apt may hold the lock.
     command.args(["DEBIAN_FRONTEND=noninteractive", "apt-get", "-q"]);
     command.args(["-o", "DPkg::Lock::Timeout=120"]);
     command

@@ -1,4 +1,5 @@
-//! The programs in C beside which the benchmarks run our engines, in `benches/rivals`: built against what is installed.
+//! C programs in `benches/rivals` that the benchmarks compare our engines with. They are built against installed
+//! libraries.
 
 use std::path::PathBuf;
 use std::process::Command;
@@ -7,16 +8,16 @@ use anyhow::{Context, Result};
 
 use crate::{data, shell};
 
-/// A program, the library that it shows, as pkg-config calls it, and the package that has it.
+/// A program, the pkg-config name of its library, and the library's package.
 pub(crate) struct Rival {
     name: &'static str,
     library: &'static str,
     package: &'static str,
-    /// By which the benchmarks are told where the program is.
+    /// The variable by which the benchmarks find the program.
     pub(crate) variable: &'static str,
 }
 
-/// All of them.
+/// All programs.
 pub(crate) const RIVALS: [Rival; 2] = [
     Rival {
         name: "acl",
@@ -33,7 +34,7 @@ pub(crate) const RIVALS: [Rival; 2] = [
 ];
 
 impl Rival {
-    /// The program, built anew, which takes a moment.
+    /// Builds the program, and returns its path.
     ///
     /// # Errors
     /// The library is not installed, or the program cannot be built.

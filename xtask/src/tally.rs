@@ -1,4 +1,4 @@
-//! What the tests' output adds up to, and which of them left themselves out.
+//! Sums up the output of tests, and lists skipped tests.
 
 use std::fmt;
 use std::fs;
@@ -8,17 +8,25 @@ use anyhow::Result;
 
 use crate::shell;
 
-/// What the lines `test result: ...` add up to.
+/// The sum of the lines `test result: ...`, and what failed.
 #[derive(Debug, Default, PartialEq, Eq)]
 pub(crate) struct Counts {
     pub(crate) passed: u64,
     pub(crate) failed: u64,
     pub(crate) ignored: u64,
+    /// For each failed test a line with its name, and the first lines of what it printed.
+    complaints: Vec<String>,
+    /// How many lines more of the last test's output are wanted.
+    wanted: usize,
 }
 
+/// How many lines of a failed test's output are kept: the message of a panic and what is compared.
+const LINES_KEPT: usize = 12;
+
 impl Counts {
-    /// Looks at a line of a test binary's output.
+    /// Examines a line of a test binary's output.
     pub(crate) fn add_line(&mut self, line: &str) {
+        self.hear(line.trim_end());
         let Some(result) = line.trim_start().strip_prefix("test result: ") else { return };
         // "ok. 12 passed; 0 failed; 1 ignored; ...": a number, then what it counts.
         let mut words = result.split([' ', ';']).filter(|word| !word.is_empty()).peekable();
@@ -30,6 +38,25 @@ impl Counts {
                 Some(&"ignored") => self.ignored += count,
                 _ => {}
             }
+        }
+    }
+
+    /// What failed: it stands at the end of a log, where the beginning may be cut off.
+    pub(crate) fn complaints(&self) -> &[String] {
+        &self.complaints
+    }
+
+    /// Keeps the beginning of a failed test's output: its header is `---- NAME stdout ----`.
+    fn hear(&mut self, line: &str) {
+        let header = line.strip_prefix("---- ").and_then(|rest| rest.strip_suffix(" stdout ----"));
+        if let Some(name) = header {
+            self.complaints.push(name.to_string());
+            self.wanted = LINES_KEPT;
+        } else if line == "failures:" {
+            self.wanted = 0;
+        } else if self.wanted > 0 && !line.is_empty() {
+            self.complaints.push(format!("    {line}"));
+            self.wanted -= 1;
         }
     }
 }
@@ -44,29 +71,29 @@ impl fmt::Display for Counts {
     }
 }
 
-/// A test that was left out.
+/// A skipped test.
 #[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub(crate) struct Skip {
-    /// Its path, the crate's name first.
+    /// Its path, beginning with the crate's name.
     pub(crate) test: String,
-    /// Why.
+    /// The reason.
     pub(crate) reason: String,
 }
 
 impl Skip {
-    /// The name that the test's own binary knows it by.
+    /// Its name in its test binary.
     pub(crate) fn name_in_binary(&self) -> &str {
         self.test.split_once("::").map_or(&self.test, |(_, name)| name)
     }
 }
 
-/// The file in which tests that are left out write their names.
+/// The file to which skipped tests write their names.
 pub(crate) struct SkipRecord {
     path: PathBuf,
 }
 
 impl SkipRecord {
-    /// A record of this run's own, empty.
+    /// An empty record for this run.
     pub(crate) fn new() -> Result<Self> {
         let directory = shell::target().join("xtask");
         fs::create_dir_all(&directory)?;
@@ -78,14 +105,14 @@ impl SkipRecord {
         &self.path
     }
 
-    /// Makes the record say this and nothing else.
+    /// Replaces the contents of the record.
     pub(crate) fn replace(&self, skips: &[Skip]) -> Result<()> {
         let lines: Vec<String> =
             skips.iter().map(|skip| format!("{}\t{}\n", skip.test, skip.reason)).collect();
         Ok(fs::write(&self.path, lines.concat())?)
     }
 
-    /// What was left out, in order of name.
+    /// The skipped tests, sorted by name.
     pub(crate) fn read(&self) -> Result<Vec<Skip>> {
         if !self.path.exists() {
             return Ok(Vec::new());
@@ -96,7 +123,7 @@ impl SkipRecord {
 
 impl Drop for SkipRecord {
     fn drop(&mut self) {
-        // It may never have been written.
+        // The file may not exist.
         let _ = fs::remove_file(&self.path);
     }
 }
@@ -128,8 +155,29 @@ mod tests {
         ] {
             counts.add_line(line);
         }
-        assert_eq!(counts, Counts { passed: 5, failed: 1, ignored: 4 });
+        assert_eq!((counts.passed, counts.failed, counts.ignored), (5, 1, 4));
         assert_eq!(counts.to_string(), "5 passed, 1 failed, 4 ignored");
+    }
+
+    #[test]
+    fn what_failed_is_kept_without_what_it_printed_at_length() {
+        let mut counts = Counts::default();
+        for line in
+            ["test a ... ok", "test b ... FAILED", "", "failures:", "", "---- b stdout ----", ""]
+        {
+            counts.add_line(line);
+        }
+        for number in 0..100 {
+            counts.add_line(&format!("line {number}\n"));
+        }
+        for line in ["---- c stdout ----", "left: 1", "", "failures:", "    b", "    c", ""] {
+            counts.add_line(line);
+        }
+        let kept = (0..LINES_KEPT).map(|number| format!("    line {number}"));
+        let expected = std::iter::once("b".to_string()).chain(kept);
+        let expected: Vec<_> =
+            expected.chain(["c".to_string(), "    left: 1".to_string()]).collect();
+        assert_eq!(counts.complaints(), expected);
     }
 
     #[test]

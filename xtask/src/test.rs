@@ -1,4 +1,4 @@
-//! `cargo xtask test`: everything that must be green before a change lands.
+//! `cargo xtask test`: runs everything that must pass before a change is merged.
 
 use std::fmt;
 use std::process::{Command, ExitCode};
@@ -14,16 +14,16 @@ use crate::{bench, data, house, packages, shell};
 
 #[derive(clap::Args)]
 pub(crate) struct Options {
-    /// Leave out the tests that need root: network namespaces, real interfaces.
+    /// Skips the tests that need root: network namespaces, real interfaces
     #[arg(long)]
     fast: bool,
-    /// Run this step alone; may be given several times.
+    /// Runs only this step; may be given several times
     #[arg(long, value_name = "STEP")]
     only: Vec<Step>,
-    /// Fail when a test was left out for want of root or of a program.
+    /// Fails if a test was skipped because root privileges or a program were missing
     #[arg(long, conflicts_with = "fast")]
     deny_skips: bool,
-    /// Words for `cargo test`, such as a part of a test's name.
+    /// Words for `cargo test`, such as a part of a test's name
     #[arg(last = true, value_name = "WORDS")]
     words: Vec<String>,
 }
@@ -33,21 +33,21 @@ pub(crate) struct Options {
 enum Step {
     /// The Debian packages that the tests use.
     Packages,
-    /// Data that tests use and the repository does not hold.
+    /// Data that tests use and that is not in the repository.
     Data,
     /// Formatting.
     Fmt,
-    /// Lints, warnings denied.
+    /// Lints; warnings are errors.
     Clippy,
     /// Unit, property, configuration, simulation, namespace and documentation tests.
     Tests,
-    /// Once more, with sudo, the tests that said that they need root.
+    /// With sudo, the tests that were skipped because they need root.
     Sudo,
-    /// The documentation of the API, warnings denied.
+    /// The documentation of the API; warnings are errors.
     Doc,
-    /// The rules of the house that the compiler does not check.
+    /// The house rules that the compiler does not check.
     House,
-    /// Instructions that hot loops take, against their budget.
+    /// Instructions of hot loops, compared with their budget.
     Gate,
 }
 
@@ -58,17 +58,17 @@ impl fmt::Display for Step {
     }
 }
 
-/// How a step went: a remark for the summary, or what went wrong.
+/// The result of a step: a remark for the summary, or the error.
 struct Outcome {
     step: Step,
     result: Result<String>,
     took: Duration,
 }
 
-/// Runs the steps, all of them even when one fails, so that one run shows all that is wrong.
+/// Runs all steps, even if one fails, so that one run shows all errors.
 ///
 /// # Errors
-/// The record of left-out tests cannot be read.
+/// The record of skipped tests cannot be read.
 pub(crate) fn run(options: &Options) -> Result<ExitCode> {
     let skips = SkipRecord::new()?;
     let mut outcomes = Vec::new();
@@ -76,8 +76,7 @@ pub(crate) fn run(options: &Options) -> Result<ExitCode> {
         if !options.only.is_empty() && !options.only.contains(&step) {
             continue;
         }
-        // A quick run installs nothing, fetches nothing, leaves namespaces out and does not build anew
-        // with optimisation.
+        // A quick run installs nothing, fetches nothing, skips namespaces, and does not build with optimisation.
         if options.fast && matches!(step, Step::Packages | Step::Data | Step::Sudo | Step::Gate) {
             continue;
         }
@@ -122,7 +121,7 @@ fn run_step(step: Step, options: &Options, skips: &SkipRecord) -> Result<String>
     }
 }
 
-/// Fetches the data that tests use. Without it some of them leave themselves out, aloud: no reason to fail.
+/// Fetches the data that tests use. If that fails, the tests that need it are skipped with a message.
 fn fetch_data() -> String {
     let mut missing = Vec::new();
     for data in Data::ALL {
@@ -140,7 +139,7 @@ fn fetch_data() -> String {
 /// Counts the instructions of hot loops, where there is a Valgrind to count them with.
 fn gate() -> Result<String> {
     if find_program("valgrind").is_none() {
-        println!("warning: no valgrind, so that nobody counts instructions");
+        println!("warning: instructions are not counted, because valgrind is missing");
         return Ok("missing: valgrind".to_string());
     }
     println!("cargo xtask bench gate");
@@ -170,7 +169,14 @@ fn run_tests(command: &mut Command) -> Result<Counts> {
     let done = shell::run_watched(command, |line| counts.add_line(line));
     match done {
         Ok(()) => Ok(counts),
-        Err(error) => Err(error.context(counts.to_string())),
+        Err(error) => {
+            let mut remark = counts.to_string();
+            for line in counts.complaints() {
+                remark.push_str("\n  ");
+                remark.push_str(line);
+            }
+            Err(error.context(remark))
+        }
     }
 }
 

@@ -1,26 +1,26 @@
-//! Which elements are drawn, and with which arguments.
+//! The elements of random configurations, and their arguments.
 //!
-//! Packets come to an element in one of four [stages](Stage), and leave it in one. Left out are classes with effects
-//! outside of the graph, which make every file go packet by packet; those whose packets leave at another time or by
-//! chance, so that a file does not do the same twice; and those that need what the traffic has not got.
+//! Packets arrive at an element in one of four [stages](Stage), and leave it in one. Some classes are excluded: those
+//! with effects outside of the graph, which would make every file go packet by packet; those whose packets leave
+//! later or at random, because then two runs of a file differ; and those that need other traffic.
 
-/// What a packet is like at some place of a file.
+/// The state of packets at a place of a file.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub(super) enum Stage {
     /// A frame as it arrived.
     Frame,
     /// A frame whose IP header has been found.
     Marked,
-    /// An IP packet of which nobody knows that it is one.
+    /// An IP packet whose header is not marked.
     Bare,
-    /// An IP packet whose header has been found.
+    /// An IP packet whose header is marked.
     Packet,
 }
 
 use Stage::{Bare, Frame, Marked, Packet};
 
 impl Stage {
-    /// What brings frames into this stage.
+    /// The elements that bring frames into this stage.
     pub(super) fn way(self) -> &'static str {
         match self {
             Frame => "",
@@ -31,18 +31,18 @@ impl Stage {
     }
 }
 
-/// An element that can be drawn.
+/// A kind of element.
 #[derive(Debug)]
 pub(super) struct Maker {
-    /// The stages in which it takes packets.
+    /// The stages of packets that it accepts.
     pub(super) from: &'static [Stage],
-    /// The stage in which it leaves them; that in which they came unless given.
+    /// The stage of packets that it sends; by default the stage in which they arrived.
     pub(super) to: Option<Stage>,
-    /// How many outputs it has.
+    /// The number of outputs.
     pub(super) outputs: usize,
-    /// Whether outputs but the first may be left out.
+    /// True if all outputs but the first may be unconnected.
     pub(super) optional: bool,
-    /// The element, with arguments of which one is drawn.
+    /// The element with its arguments; one of these texts is chosen.
     pub(super) texts: &'static [&'static str],
 }
 
@@ -164,20 +164,20 @@ pub(super) const MAKERS: &[Maker] = &[
     many(IP, 2, &["StaticIPLookup(0.0.0.0/2 0, 0.0.0.0/0 1)"]),
 ];
 
-/// Elements that give flows something in the order in which they begin; they stand where all packets still are in the
-/// order in which they came.
+/// Elements that number flows in the order in which they begin. They are placed where all packets are still in their
+/// original order.
 pub(super) const TRANSLATORS: &[Maker] = &[
     one(&[Packet], &["IPRewriter(pattern 10.0.1.1 1024-65535# - - 0 0)"]),
     one(&[Packet], &["IPAddrRewriter(pattern 10.0.1.1-10.0.9.254 - 0 0)"]),
 ];
 
-/// The makers of elements whose class has this name.
+/// The kinds of elements of this class.
 pub(super) fn of_class(class: &str) -> impl Iterator<Item = &'static Maker> {
     let makers = MAKERS.iter().chain(TRANSLATORS);
     makers.filter(move |maker| maker.texts.iter().any(|text| class_of(text) == class))
 }
 
-/// The class of an element that is written like this.
+/// The class in an element's text.
 pub(super) fn class_of(text: &str) -> &str {
     text.split(['(', ' ']).next().unwrap_or_default()
 }

@@ -1,4 +1,4 @@
-//! Files that are drawn by seed: like routers, bridges, filters and address translators, of 8 to 40 elements.
+//! Random configurations, like routers, bridges, filters and address translators, of 8 to 40 elements.
 
 use std::collections::BTreeSet;
 use std::fmt::Write as _;
@@ -7,13 +7,13 @@ use fastrand::Rng;
 
 use super::classes::{MAKERS, Maker, Stage, TRANSLATORS, class_of, of_class};
 
-/// How many elements a file has, its devices and what drops packets not counted.
+/// The number of elements of a file, without its devices and the elements that drop packets.
 pub(super) const SIZES: std::ops::RangeInclusive<usize> = 8..=40;
 
 /// A file.
 #[derive(Debug)]
 pub(super) struct Drawing {
-    /// What it is like, and its seed.
+    /// Its kind and its seed.
     pub(super) name: String,
     /// The configuration. Packets arrive on eth0 and leave by eth1 to eth3.
     pub(super) text: String,
@@ -24,13 +24,13 @@ pub(super) struct Drawing {
 /// An element of a file.
 #[derive(Clone, Debug)]
 pub(super) struct Part {
-    /// The names of those that it consists of, as the router has them, begin with this.
+    /// The prefix of the names of its elements in the router.
     pub(super) name: String,
-    /// The element and its arguments, and where it stands.
+    /// The element with its arguments, and its stage.
     pub(super) kind: Kind,
 }
 
-/// What an element is by itself.
+/// The kind of an element alone.
 #[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub(super) struct Kind {
     pub(super) stage: Stage,
@@ -38,7 +38,7 @@ pub(super) struct Kind {
     pub(super) outputs: usize,
 }
 
-/// Classes at the beginning of a file, by what it is like. An empty one is any translator.
+/// The classes at the beginning of each kind of file. An empty name means any translator.
 const TRUNKS: [(&str, &[&str]); 4] = [
     ("router", &["Classifier", "Strip", "CheckIPHeader", "GetIPAddress", "DirectIPLookup"]),
     ("bridge", &["HostEtherFilter", "Classifier", "EtherMirror"]),
@@ -46,7 +46,7 @@ const TRUNKS: [(&str, &[&str]); 4] = [
     ("nat", &["Strip", "CheckIPHeader", ""]),
 ];
 
-/// An output to which nothing is connected yet.
+/// An output that is not connected yet.
 #[derive(Clone, Debug)]
 struct End {
     from: String,
@@ -60,7 +60,7 @@ struct Sketch {
     ends: Vec<End>,
 }
 
-/// Where packets end.
+/// Elements that end the path of packets.
 const SINKS: [(&str, &str); 4] = [
     ("out1", "ToDevice(eth1)"),
     ("out2", "ToDevice(eth2)"),
@@ -68,11 +68,11 @@ const SINKS: [(&str, &str); 4] = [
     ("bad", "Discard"),
 ];
 
-/// Most ends that a file has on its way.
+/// The maximum number of open outputs.
 const ENDS: usize = 6;
 
 impl Drawing {
-    /// The file of a seed, of at most so many elements.
+    /// The file of a seed, of at most this number of elements.
     pub(super) fn draw(seed: u64, most: usize) -> Self {
         let (like, trunk) = TRUNKS[seed as usize % TRUNKS.len()];
         let mut random = Rng::with_seed(seed);
@@ -96,7 +96,7 @@ impl Drawing {
         Self { name: format!("{like}-{seed}"), text, parts }
     }
 
-    /// The kinds of elements in files, each once.
+    /// The different kinds of elements in files.
     pub(super) fn kinds(drawings: &[Self]) -> Vec<Kind> {
         let kinds = drawings.iter().flat_map(|drawing| &drawing.parts);
         let kinds: BTreeSet<Kind> = kinds.map(|part| part.kind.clone()).collect();
@@ -105,7 +105,7 @@ impl Drawing {
 }
 
 impl Sketch {
-    /// Puts an element of a class behind the first output of the one before.
+    /// Connects an element of a class to the first output of the previous one.
     fn begin(&mut self, class: &str) {
         let Some(stage) = self.ends.first().map(|end| end.stage) else { return };
         let takes = |maker: &&Maker| maker.from.contains(&stage);
@@ -119,12 +119,13 @@ impl Sketch {
         self.put(maker, text.copied().unwrap_or_default(), vec![0]);
     }
 
-    /// How many more elements and ends there may be. Each end wants an element to get an Ethernet header again.
+    /// The number of elements and open outputs that may still be added. Each open output needs an element that adds
+    /// an Ethernet header.
     fn room(&self, size: usize) -> usize {
         size.saturating_sub(self.parts.len() + self.ends.len())
     }
 
-    /// Puts an element behind one of the ends, or behind several that join there.
+    /// Connects an element to one open output, or to several that join there.
     fn grow(&mut self, size: usize) {
         let at = self.random.usize(..self.ends.len());
         let stage = self.ends[at].stage;
@@ -143,11 +144,11 @@ impl Sketch {
         self.put(maker, text, behind);
     }
 
-    /// Puts an element behind these ends.
+    /// Connects an element to these open outputs.
     fn put(&mut self, maker: &Maker, text: &'static str, behind: Vec<usize>) {
         let name = format!("e{}", self.parts.len());
         let mut stage = Stage::Frame;
-        // From the last one on, so that the others' places stay.
+        // Beginning with the last one, so that the others keep their indices.
         for &at in behind.iter().rev() {
             let end = self.ends.remove(at);
             stage = end.stage;
@@ -159,7 +160,7 @@ impl Sketch {
         for output in (0..maker.outputs).rev() {
             let from = format!("{name}[{output}]");
             let (end, chance) = (End { from: from.clone(), stage: to }, self.random.u8(..10));
-            // What has gone wrong is as it came.
+            // Packets that leave by the output for errors are unchanged.
             let other = End { stage, ..end.clone() };
             match (output, maker.optional) {
                 (0, _) => self.ends.insert(place, end),
@@ -177,7 +178,7 @@ impl Sketch {
         let _ = writeln!(self.text, "{from} -> bad;");
     }
 
-    /// Leads all ends to devices.
+    /// Connects all open outputs to devices.
     fn close(&mut self) {
         const HEADER: [&str; 2] = [
             "EtherEncap(0x0800, 2:0:0:0:0:1, 2:0:0:0:0:2)",
@@ -216,7 +217,7 @@ impl Kind {
     }
 }
 
-/// Declares an element, or several in a row that go by one name.
+/// Declares an element, or several successive ones with a common prefix.
 fn declaration(name: &str, text: &str) -> String {
     match text.contains(" -> ") && !text.starts_with('{') {
         true => format!("{name} :: {{ input -> {text} -> output }};\n"),
@@ -224,7 +225,7 @@ fn declaration(name: &str, text: &str) -> String {
     }
 }
 
-/// What brings packets into a stage, and nothing else.
+/// A file that brings packets into a stage and does nothing else.
 pub(super) fn without(stage: Stage) -> String {
     format!("FromDevice(eth0, BURST $burst) -> {}ToDevice(eth1);\n", stage.way())
 }

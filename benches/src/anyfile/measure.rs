@@ -1,4 +1,4 @@
-//! What files and elements by themselves take, in instructions and in cycles.
+//! Measures files and single elements, in instructions and in cycles.
 
 use std::collections::BTreeMap;
 
@@ -14,32 +14,32 @@ use crate::report::median;
 use crate::rules::drawn::Drawn;
 use crate::{machine, own};
 
-/// The length of bursts at which an element's own cost is taken: what an element costs for a batch does not count.
+/// The length of bursts for single elements, so that costs per batch do not matter.
 pub(super) const ALONE: u16 = 256;
 
-/// Something that is measured.
+/// What is measured.
 #[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub(super) enum Subject {
-    /// The file of that number.
+    /// The file with this number, and the length of bursts.
     File(usize, u16),
-    /// The smallest file with an element, or that without.
+    /// The smallest file with an element, or the same file without it.
     Alone(Kind),
     Without(Stage),
-    /// From a device to a device, and to nowhere.
+    /// From a device to a device, and to none.
     Forward(u16),
     Nowhere(u16),
 }
 
-/// All that has to be measured for files with bursts of these lengths.
+/// All measurements for files with bursts of these lengths.
 pub(super) struct Work<'a> {
     pub(super) drawings: &'a [Drawing],
     pub(super) bursts: &'a [u16],
-    /// How many packets are counted, or timed, at a time.
+    /// The number of packets that are counted or timed at a time.
     pub(super) packets: u64,
 }
 
 impl Work<'_> {
-    /// The subjects, each once and always in the same order.
+    /// The subjects, each once, always in the same order.
     pub(super) fn subjects(&self) -> Vec<Subject> {
         let bursts = || self.bursts.iter().copied();
         let mut subjects = Vec::new();
@@ -99,7 +99,8 @@ impl Work<'_> {
         Ok(())
     }
 
-    /// Instructions a packet of each subject, those of devices left out, as a worker with these words counts them.
+    /// Instructions per packet of each subject, without those of devices, as a worker with these arguments counts
+    /// them.
     ///
     /// # Errors
     /// The worker fails.
@@ -117,7 +118,7 @@ impl Work<'_> {
         self.subjects().into_iter().map(count).collect()
     }
 
-    /// Cycles a packet of each subject, and for each file the packets that reach each element, of those that come.
+    /// Cycles per packet of each subject; and for each file, the fraction of packets that reach each element.
     ///
     /// # Errors
     /// A file is wrong.
@@ -142,10 +143,10 @@ impl Work<'_> {
     }
 }
 
-/// Which part of all packets comes where.
+/// The fractions of packets that reach each element.
 pub(super) struct Shares {
     elements: Vec<(String, f64)>,
-    /// Packets that leave by a device.
+    /// The fraction that leaves by a device.
     pub(super) sent: f64,
 }
 
@@ -157,7 +158,7 @@ impl Shares {
         Self { elements: elements.collect(), sent: part(sent) }
     }
 
-    /// The part that comes to an element, or to the first of those that go by its name.
+    /// The fraction that reaches an element, or the first one with this prefix.
     pub(super) fn at(&self, name: &str) -> f64 {
         let is_part = |other: &str| {
             other.strip_prefix(name).is_some_and(|rest| rest.is_empty() || rest.starts_with('/'))
@@ -167,7 +168,7 @@ impl Shares {
     }
 }
 
-/// TCP, UDP and ICMP from anywhere to anywhere.
+/// TCP, UDP and ICMP between random hosts.
 fn trace() -> anyhow::Result<Trace> {
     let frames = Drawn { count: 0, seed: 1, hits: false }.frames(1024)?;
     Ok(frames.into_iter().map(|(frame, _)| frame).collect())

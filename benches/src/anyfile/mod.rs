@@ -1,10 +1,11 @@
-//! Files that nobody has tuned: drawn by seed, checked against the same without the optimiser, and measured beside the
-//! sum of what their elements take by themselves.
+//! Random configurations, which nobody has tuned. Each is checked with and without the optimiser, and compared with
+//! the sum of the costs of its elements.
 //!
-//! An element's own cost is that of the smallest file with it, less that of the same file without it, in bursts of 256.
-//! The sum is over a file's elements, each times the part of the packets that reach it, and begins with what forwarding
-//! takes in bursts of the length that is measured: receiving for all packets, transmitting for those that leave. What a
-//! file takes above that is the engine's: batches that are split and joined again, and proofs that are made once more.
+//! An element's cost is that of the smallest file with it, minus that of the same file without it; bursts have 256
+//! packets. For a file, the costs of its elements are multiplied by the fractions of packets that reach them, and
+//! added to the cost of forwarding with bursts of the measured length: receiving for all packets, transmitting for
+//! those that leave. What a file costs more than this sum is caused by the engine: batches that are split and merged,
+//! and checks that are repeated.
 
 mod classes;
 mod draw;
@@ -28,11 +29,11 @@ pub(crate) struct Options {
     #[command(flatten)]
     files: Files,
 
-    /// How often each file is timed; the report has medians.
+    /// How often each file is timed; the report has medians
     #[arg(long, value_name = "N", default_value_t = 3, value_parser = clap::value_parser!(u32).range(1..))]
     rounds: u32,
 
-    /// Prints the files and what is known of them, and measures nothing.
+    /// Prints the files and their elements, and measures nothing
     #[arg(long)]
     show: bool,
 
@@ -44,15 +45,15 @@ pub(crate) struct Options {
 /// Which files, for the worker as for the program that starts it.
 #[derive(clap::Args)]
 struct Files {
-    /// How many files are drawn.
+    /// The number of files
     #[arg(long, value_name = "N", default_value_t = 50, value_parser = clap::value_parser!(u64).range(1..=1000))]
     seeds: u64,
 
-    /// The seed of the first.
+    /// The seed of the first file
     #[arg(long, value_name = "N", default_value_t = 0)]
     first: u64,
 
-    /// Most elements of a file.
+    /// The maximum number of elements of a file
     #[arg(long, value_name = "N", default_value_t = *SIZES.end())]
     elements: usize,
 
@@ -60,16 +61,16 @@ struct Files {
     #[arg(long, value_name = "N", default_values_t = [32, 128], value_parser = clap::value_parser!(u16).range(1..=256))]
     burst: Vec<u16>,
 
-    /// How many packets are counted and timed at a time; in whole bursts.
+    /// The number of packets that are counted and timed at a time; rounded to whole bursts
     #[arg(long, value_name = "N", default_value_t = 4096, value_parser = clap::value_parser!(u64).range(256..=1_000_000))]
     packets: u64,
 }
 
-/// How many times the sum a file may take: the one in the middle, and the worst.
+/// The maximum ratio of a file to the sum: the median, and the worst.
 const MIDDLE: f64 = 1.25;
 const WORST: f64 = 1.6;
 
-/// What a file takes with bursts of one length, beside the sum of its elements.
+/// The cost of a file with bursts of one length, and the sum of its elements.
 struct Row {
     name: String,
     elements: usize,
@@ -78,7 +79,7 @@ struct Row {
     cycles: Pair,
 }
 
-/// What was measured, and the sum.
+/// The measured cost, and the sum.
 struct Pair {
     measured: f64,
     sum: f64,
@@ -98,7 +99,7 @@ impl Options {
     /// Draws, checks, measures and reports.
     ///
     /// # Errors
-    /// A file does something else with the optimiser than without, or there is no Valgrind.
+    /// The results of a file depend on the optimiser, or there is no Valgrind.
     pub(crate) fn run(&self) -> anyhow::Result<()> {
         let drawings = self.files.draw();
         if self.show {
@@ -182,7 +183,7 @@ fn table(rows: &[Row]) -> String {
     text
 }
 
-/// Prints how the files with bursts of one length stand to their sums.
+/// Prints how the files with bursts of one length compare with their sums.
 fn verdicts(rows: &[Row], burst: u16) -> Vec<Value> {
     let of = |name: &str, pair: fn(&Row) -> &Pair| {
         let ratios: Vec<f64> =
@@ -228,7 +229,7 @@ impl Files {
         Work { drawings, bursts: &self.burst, packets: self.packets }
     }
 
-    /// The words that make a worker draw the same.
+    /// The arguments with which a worker draws the same files.
     fn words(&self) -> Vec<String> {
         let Self { seeds, first, elements, burst, packets } = self;
         let words = [
@@ -242,7 +243,7 @@ impl Files {
     }
 }
 
-/// What is run under callgrind.
+/// The program that runs under callgrind
 #[derive(clap::Args)]
 pub(crate) struct Worker {
     #[command(flatten)]

@@ -1,5 +1,5 @@
-//! Files do the same with the optimiser and without: the same frames by the same devices, in the same order on each
-//! way, and the same answers of every handler.
+//! Checks that files give the same results with and without the optimiser: the same frames by the same devices, in
+//! the same order on each path, and the same values of all handlers.
 
 use std::collections::BTreeMap;
 
@@ -17,29 +17,29 @@ use super::draw::Drawing;
 use crate::graph::Graph;
 use crate::rules::drawn::Drawn;
 
-/// How often a file gets packets, and how many at most.
+/// The number of times that a file gets packets, and the maximum number each time.
 const ROUNDS: u64 = 10;
 const MOST: u16 = 200;
 
-/// Frames that differ in more than their number.
+/// The number of frames that differ not only in their number.
 const SHAPES: usize = 40;
 
-/// For each device the frames that left by it, of each shape the numbers in order.
+/// For each device, the numbers of the frames that left by it, in order, by shape.
 type Left = Vec<BTreeMap<Vec<u8>, Vec<[u8; 2]>>>;
 
-/// What a file has done.
+/// The results of a file.
 struct Done {
     left: Left,
-    /// What elements have counted.
+    /// The counts of elements.
     counts: Vec<(String, ElementStats)>,
-    /// What handlers answer.
+    /// The values of handlers.
     answers: BTreeMap<String, Vec<u8>>,
 }
 
-/// Checks a file. Returns how many frames have left it.
+/// Checks a file. Returns the number of frames that have left it.
 ///
 /// # Errors
-/// It is wrong, or does something else with the optimiser than without.
+/// The file is wrong, or its results depend on the optimiser.
 pub(super) fn check(drawing: &Drawing, seed: u64) -> anyhow::Result<usize> {
     let run = |optimise| run(drawing, seed, optimise);
     let (optimised, plain, again) = (run(true)?, run(false)?, run(false)?);
@@ -64,7 +64,7 @@ pub(super) fn check(drawing: &Drawing, seed: u64) -> anyhow::Result<usize> {
         );
     }
     for (handler, answer) in &plain.answers {
-        // What answers in another way each time does so by itself.
+        // Handlers whose values differ from run to run anyway.
         let is_steady = again.answers.get(handler) == Some(answer);
         let other = optimised.answers.get(handler);
         ensure!(
@@ -115,7 +115,7 @@ fn run(drawing: &Drawing, seed: u64, optimise: bool) -> anyhow::Result<Done> {
     Ok(Done { left, counts: counts.collect(), answers: answers(router) })
 }
 
-/// Handlers that tell how the engine went about it, which is not what a file does.
+/// Handlers that report how the engine works, not what a file does.
 const OF_THE_ENGINE: &[&str] = &["batches", "cycles", "icounts", "ocounts"];
 
 fn answers(router: &Router) -> BTreeMap<String, Vec<u8>> {
@@ -133,17 +133,17 @@ fn answers(router: &Router) -> BTreeMap<String, Vec<u8>> {
     answers
 }
 
-/// Frames of several kinds: most of them in order, some with something wrong.
+/// Frames of several kinds: most of them valid, some with an error.
 fn shapes(seed: u64) -> anyhow::Result<Vec<Vec<u8>>> {
     let drawn = Drawn { count: 0, seed: seed as u8, hits: false };
     let frames = drawn.frames(SHAPES)?.into_iter().enumerate();
     Ok(frames.map(|(n, (frame, _))| strange(frame.to_vec(), n)).collect())
 }
 
-/// The frame, with something strange about every third.
+/// The frame; every third one with an unusual property.
 fn strange(mut frame: Vec<u8>, n: usize) -> Vec<u8> {
     match n {
-        // It is for all, for another host; is no IP; has one hop left; is damaged; is cut off.
+        // Broadcast; for another host; not IP; TTL 1; damaged; truncated.
         0 => frame[..6].fill(0xff),
         3 | 6 => frame[5] = 9,
         9 => frame[13] = 6,
@@ -163,7 +163,7 @@ fn strange(mut frame: Vec<u8>, n: usize) -> Vec<u8> {
     frame
 }
 
-/// The frame with a number at its end, and the number's complement before it, so that checksums stay right.
+/// The frame with a number at its end, and the number's complement before it, so that checksums stay valid.
 fn numbered(frame: &[u8], number: u16) -> Vec<u8> {
     let mut frame = frame.to_vec();
     if let Some(end) = frame.last_chunk_mut::<4>() {

@@ -1,4 +1,4 @@
-//! A configuration that is measured with bursts of one length, and one run of it on the engine.
+//! A configuration that is measured with bursts of one length, and a run of it.
 
 use std::collections::BTreeMap;
 
@@ -11,31 +11,31 @@ use millrace_io::Devices;
 use super::devices::{BenchDevices, Length, Manner, Slice, Trace, Transmitted};
 use crate::graph::{Graph, drops};
 
-/// A configuration with what is done to it before it runs.
+/// A configuration, and what is done with it before it runs.
 #[derive(Clone, Debug)]
 pub(crate) struct Configuration {
     /// Its graph. The variable `$burst` is the length of bursts.
     pub(crate) graph: Graph,
-    /// The class whose cost is wanted; none for that of the whole.
+    /// The class whose cost is measured; `None` for the whole configuration.
     pub(crate) class: Option<&'static str>,
 }
 
-/// A run of a configuration.
+/// The results of a run.
 #[derive(Default)]
 pub(crate) struct Run {
     /// The slices, in order.
     pub(crate) slices: Vec<Slice>,
-    /// What was transmitted, if it was to be kept.
+    /// What was transmitted, if it was kept.
     pub(crate) transmitted: Transmitted,
     /// Each element's class, by its index.
     pub(crate) classes: Vec<&'static str>,
-    /// Packets in a batch that arrived at each element, in the mean.
+    /// The mean number of packets in a batch that arrived at each element.
     pub(crate) batches: Vec<f64>,
-    /// Each element's name, and packets that arrived there.
+    /// Each element's name, and the number of packets that arrived there.
     pub(crate) arrived: Vec<(String, u64)>,
-    /// Packets that the device gave, and packets that came out.
+    /// The numbers of packets that the device delivered, and that came out.
     pub(crate) counts: (u64, u64),
-    /// Most packets that the receiving element wanted at a time.
+    /// The maximum number of packets that the receiving element asked for.
     pub(crate) wanted: u64,
     /// Packets that were dropped, by element and reason.
     pub(crate) dropped: BTreeMap<String, u64>,
@@ -46,11 +46,11 @@ pub(crate) struct Run {
 pub(crate) struct Way {
     /// How its devices behave.
     pub(crate) manner: Manner,
-    /// Most packets at a time, as the configuration is told.
+    /// The maximum number of packets at a time, as set in the configuration.
     pub(crate) burst: usize,
     /// The core to run on.
     pub(crate) core: usize,
-    /// Whether packets may pass elements in one go.
+    /// True if packets may pass elements in one go.
     pub(crate) optimise: bool,
 }
 
@@ -69,7 +69,7 @@ impl Configuration {
         self.run_in(Manner::default(), burst, core, trace, length)
     }
 
-    /// [Runs](Self::run) it on devices that have their own manner of dealing with packet memory.
+    /// [Runs](Self::run) it on devices with other behaviour.
     ///
     /// # Errors
     /// As `run`.
@@ -92,7 +92,7 @@ impl Configuration {
         Ok(run)
     }
 
-    /// Runs it in any way, after `prepare` has been at the router, whether or not all packets come out.
+    /// Runs it in a given way, after `prepare` was called with the router. Not all packets need to come out.
     ///
     /// # Errors
     /// The configuration is wrong, or cannot be prepared.
@@ -134,8 +134,8 @@ impl Configuration {
         })
     }
 
-    /// Checks that the configuration does with bursts what it does with one packet at a time:
-    /// every device transmits the same packets, in whatever order.
+    /// Checks that the configuration gives the same results with bursts as with single packets: every device
+    /// transmits the same packets, in any order.
     ///
     /// # Errors
     /// It does not.
@@ -174,7 +174,7 @@ mod tests {
     use super::*;
     use crate::traffic;
 
-    /// What the gate says of a chain between two devices.
+    /// The result of the gate for a chain between two devices.
     fn gate(chain: &str) -> Result<(), String> {
         let text = format!("FromDevice(eth0, BURST $burst) -> {chain} -> ToDevice(eth1);");
         let graph = Graph::new("x", text);

@@ -1,25 +1,25 @@
-//! The processor's counters, where the machine has them and the kernel lets us read them.
+//! The processor's counters, if the machine has them and the kernel permits their use.
 
 use std::io;
 
 use perf_event::events::{Cache, CacheId, CacheOp, CacheResult, Event, Hardware};
 use perf_event::{Builder, Counter};
 
-/// Counts what the calling thread does outside of the kernel.
+/// Counts events of the calling thread outside of the kernel.
 pub(crate) struct Counters {
     instructions: Counter,
     cycles: Option<Counter>,
     l1i_misses: Option<Counter>,
 }
 
-/// What was counted, each where there is a counter of it.
+/// The counts, as far as there are counters.
 #[derive(Clone, Copy, Debug, Default)]
 pub(crate) struct Counts {
     /// Instructions.
     pub(crate) instructions: Option<u64>,
     /// Cycles of the core, whose length changes with its frequency.
     pub(crate) cycles: Option<u64>,
-    /// Misses of the first cache for instructions.
+    /// Misses of the first-level instruction cache.
     pub(crate) l1i_misses: Option<u64>,
 }
 
@@ -27,7 +27,7 @@ impl Counters {
     /// Begins to count.
     ///
     /// # Errors
-    /// The machine has no counter of instructions, as most virtual ones, or the kernel refuses it
+    /// The machine has no counter of instructions, like most virtual ones, or the kernel refuses
     /// (`/proc/sys/kernel/perf_event_paranoid` above 2).
     pub(crate) fn start() -> io::Result<Self> {
         let misses =
@@ -57,7 +57,7 @@ fn counter(event: impl Event + Clone + 'static) -> io::Result<Counter> {
 }
 
 impl Counts {
-    /// What was counted since then.
+    /// The difference to earlier counts.
     pub(crate) fn since(self, then: Self) -> Self {
         let since = |now: Option<u64>, then: Option<u64>| Some(now?.wrapping_sub(then?));
         Self {

@@ -1,17 +1,17 @@
-//! The bench's devices: one from which a trace comes for ever, and many that swallow packets.
+//! The devices of the benchmarks: one that delivers a trace repeatedly, and many that discard packets.
 //!
-//! The receiving device copies frames into fresh packets, as DPDK's net_pcap does with
-//! `infinite_rx`; the transmitting ones free packets in bulk. So what is measured is the router and
-//! the packet memory, and of devices only what no device is without.
+//! The receiving device copies frames into new packets, as DPDK's net_pcap does with `infinite_rx`. The transmitting
+//! devices free packets in bulk. So the router and the packet memory are measured, and of the devices only the
+//! unavoidable part.
 //!
-//! The receiving device also holds the stop-watch. It divides a run into *slices* of some thousand
-//! packets and reads the counters between them: what disturbs the machine for a moment spoils a
-//! slice, not the run. Where a slice begins and ends, callgrind is told too.
+//! The receiving device also measures. It divides a run into *slices* of some thousand packets, and reads the
+//! counters between them, so that a short disturbance affects a slice and not the run. Callgrind is also told where a
+//! slice begins and ends.
 
 use std::collections::{BTreeMap, VecDeque};
 use std::io;
 use std::sync::atomic::{AtomicU64, Ordering::Relaxed};
-use std::sync::{Arc, OnceLock};
+use std::sync::{Arc, OnceLock, Weak};
 
 use millrace_core::memory::DEFAULT_HEADROOM;
 use millrace_core::{Batch, Lock, Packet, Phase, Router, cycles};
@@ -24,17 +24,17 @@ use crate::traffic::FRAME_LEN;
 /// The device on which packets arrive unless [`Manner::anywhere`] says otherwise.
 pub(crate) const INGRESS: &str = "eth0";
 
-/// How many packets a run gets, and what is written down about them.
+/// The number of packets of a run, and what is recorded about them.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Length {
-    /// Packets before the first slice; like those of a slice, a multiple of the length of bursts, or the
-    /// last slice is cut off.
+    /// Packets before the first slice. Like those of a slice, a multiple of the length of bursts; otherwise the last
+    /// slice is incomplete.
     pub(crate) warm_up: u64,
-    /// Packets of a slice. A slice ends with a burst, so it may get a few more.
+    /// Packets of a slice. A slice ends with a burst, so it may have a few more.
     pub(crate) slice: u64,
     /// Slices.
     pub(crate) slices: u64,
-    /// Whether the bytes of what is transmitted are kept.
+    /// True if the bytes of transmitted packets are kept.
     pub(crate) keep: bool,
 }
 
@@ -47,18 +47,18 @@ impl Length {
 /// How the devices behave.
 #[derive(Clone, Copy, Debug, Default)]
 pub(crate) struct Manner {
-    /// Packets are taken and given back one by one, rather than a burst at a time.
+    /// True if packets are allocated and freed one by one instead of in bursts.
     pub(crate) singly: bool,
-    /// So many packets stay with the transmitting devices before they are given back, as in the rings of
-    /// cards: memory comes back when it is in no near cache any more.
+    /// The number of packets that the transmitting devices hold before they free them, as cards do. Then the memory
+    /// is no longer in a near cache when it is reused.
     pub(crate) held: usize,
-    /// Packets arrive on the device that is opened first to receive, whatever its name.
+    /// True if packets arrive on the device that is opened first to receive, whatever its name.
     pub(crate) anywhere: bool,
-    /// Most packets that the device has at a time; 0 where it has as many as anybody wants.
+    /// The maximum number of packets that the device delivers at a time; 0 means no limit.
     pub(crate) most: usize,
 }
 
-/// The frames of a trace, one after the other and over again.
+/// The frames of a trace, which are repeated in order.
 pub(crate) type Trace = Arc<[[u8; FRAME_LEN]]>;
 
 /// What was transmitted, by device.
@@ -85,7 +85,8 @@ struct State {
     length: Length,
     manner: Manner,
     trace: Trace,
-    router: OnceLock<Arc<Router>>,
+    /// The router, which holds the devices.
+    router: OnceLock<Weak<Router>>,
     /// The device on which packets arrive.
     ingress: OnceLock<String>,
     /// Most packets that were ever wanted at a time.
@@ -112,10 +113,10 @@ impl BenchDevices {
         }))
     }
 
-    /// Says which router is measured, before it runs: it is stopped when the trace is over.
+    /// Sets the router that is measured, before it runs. It is stopped at the end of the trace.
     pub(crate) fn attach(&self, router: &Arc<Router>) {
         // The devices of a run have one router.
-        let _ = self.0.router.set(router.clone());
+        let _ = self.0.router.set(Arc::downgrade(router));
     }
 
     /// Packets that were received and packets that were transmitted.
@@ -128,12 +129,12 @@ impl BenchDevices {
         self.0.wanted.load(Relaxed)
     }
 
-    /// What was counted, slice by slice.
+    /// The counts of each slice.
     pub(crate) fn take_slices(&self) -> Vec<Slice> {
         std::mem::take(&mut self.0.slices.lock())
     }
 
-    /// What was transmitted, if it was to be kept.
+    /// What was transmitted, if it was kept.
     pub(crate) fn take_kept(&self) -> Transmitted {
         std::mem::take(&mut self.0.kept.lock())
     }
@@ -212,7 +213,7 @@ struct Replay {
     wanted: usize,
 }
 
-/// How often, after the last packet was received, to look whether all have been transmitted.
+/// The number of checks, after the last packet was received, whether all packets have been transmitted.
 const PATIENCE: u32 = 1000;
 
 impl RxQueue for Replay {
@@ -257,26 +258,26 @@ impl RxQueue for Replay {
 }
 
 impl Replay {
-    /// Stops the router as soon as everything has come out, or should have.
+    /// Stops the router as soon as everything has come out, or should have come out.
     fn finish(&mut self) {
         self.patience = self.patience.saturating_sub(1);
         if self.state.transmitted.load(Relaxed) >= self.given {
             self.patience = 0;
         }
         if self.patience == 0
-            && let Some(router) = self.state.router.get()
+            && let Some(router) = self.state.router.get().and_then(Weak::upgrade)
         {
             router.enter(Phase::Halted);
         }
     }
 }
 
-/// Reads the counters at the bounds of slices.
+/// Reads the counters at the ends of slices.
 struct StopWatch {
-    /// At how many packets the next bound is.
+    /// The number of packets at the next end of a slice.
     next: u64,
     counters: Option<Counters>,
-    /// The bound that the running slice began with.
+    /// The start of the current slice.
     bound: Option<Bound>,
 }
 
@@ -285,8 +286,8 @@ struct Bound {
     cycles: u64,
     counts: Counts,
     elements: Vec<u64>,
-    /// Cycles that reading the counters took. They are counted to the receiving element, which was
-    /// running, and to no slice.
+    /// Cycles that reading the counters took. They are attributed to the receiving element, which was running, and to
+    /// no slice.
     overhead: u64,
 }
 
@@ -302,7 +303,7 @@ impl StopWatch {
         }
         let cycles = cycles::now();
         let counts = self.read_counters();
-        let Some(router) = state.router.get() else { return };
+        let Some(router) = state.router.get().and_then(Weak::upgrade) else { return };
         let elements: Vec<u64> = (0..router.len()).map(|id| router.stats_of(id).cycles).collect();
         if let Some(bound) = &self.bound {
             let receiver = router.plan().tasks.iter().find(|task| {
@@ -323,6 +324,8 @@ impl StopWatch {
                 elements: spent.collect(),
             });
         }
+        // Its count changes by a locked instruction, which is no part of what is counted after the mark.
+        drop(router);
         self.next = match packets < state.length.packets() {
             true => packets + state.length.slice,
             false => u64::MAX,
@@ -341,11 +344,11 @@ impl StopWatch {
     }
 }
 
-/// A device that swallows packets.
+/// A device that discards packets.
 struct Sink {
     state: Arc<State>,
     device: String,
-    /// Packets that are still with the device, those of [`Manner::held`].
+    /// Packets that the device holds, for [`Manner::held`].
     held: VecDeque<Packet>,
 }
 
@@ -366,7 +369,7 @@ impl TxQueue for Sink {
 }
 
 impl Sink {
-    /// Gives memory back: that of the packets, or of those that have been held for long enough.
+    /// Frees the memory of packets, or of those that were held long enough.
     #[inline]
     fn give_back(&mut self, batch: &mut Batch) {
         let Manner { singly, held, .. } = self.state.manner;

@@ -1,4 +1,4 @@
-//! From slices to figures: medians, so that what disturbed the machine for a moment does not count.
+//! Computes figures from slices. They are medians, so that short disturbances do not count.
 
 use std::collections::BTreeMap;
 
@@ -7,7 +7,7 @@ use serde_json::{Value, json};
 use super::case::{Configuration, Run};
 use crate::report::{median, rounded};
 
-/// What runs of one configuration with one length of bursts have shown.
+/// The results of runs of one configuration with one length of bursts.
 pub(crate) struct Figures {
     /// `router` or `element`.
     kind: &'static str,
@@ -15,11 +15,11 @@ pub(crate) struct Figures {
     /// Most packets at a time.
     pub(crate) burst: usize,
     class: Option<&'static str>,
-    /// Cycles a packet, one figure a round: the median of its slices.
+    /// Cycles per packet, one value per round: the median of its slices.
     cycles: Vec<f64>,
-    /// Instructions a packet, in the same way.
+    /// Instructions per packet, computed in the same way.
     instructions: Vec<f64>,
-    /// For each class how many elements of it there are, and cycles a packet in all of them.
+    /// For each class, the number of its elements, and the cycles per packet in all of them.
     classes: BTreeMap<&'static str, (usize, Vec<f64>)>,
 }
 
@@ -63,7 +63,7 @@ impl Figures {
         }
     }
 
-    /// Cycles a packet: of the whole, or of one element of the class that is asked about.
+    /// Cycles per packet: of the whole configuration, or of one element of the measured class.
     fn cost(&self) -> f64 {
         let whole = || median(self.cycles.clone());
         let of_class = |class| {
@@ -73,13 +73,13 @@ impl Figures {
         self.class.map_or_else(whole, of_class).unwrap_or(f64::NAN)
     }
 
-    /// The least and the most cycles a packet of the whole that a round has shown.
+    /// The minimum and the maximum cycles per packet of the whole configuration in a round.
     fn spread(&self) -> (f64, f64) {
         let fold = |start, f: fn(f64, f64) -> f64| self.cycles.iter().copied().fold(start, f);
         (fold(f64::INFINITY, f64::min), fold(f64::NEG_INFINITY, f64::max))
     }
 
-    /// Classes in which cycles are spent, those with most first: class, elements, cycles a packet.
+    /// The classes that need cycles, the most expensive first: class, number of elements, cycles per packet.
     fn parts(&self) -> Vec<(&'static str, usize, f64)> {
         let parts = self.classes.iter();
         let mut parts: Vec<_> = parts
@@ -90,7 +90,7 @@ impl Figures {
         parts
     }
 
-    /// The row of the report for programs.
+    /// The row of the JSON report.
     pub(crate) fn json(&self, hertz: f64) -> Value {
         let (least, most) = self.spread();
         let parts = self.parts().into_iter();
@@ -115,7 +115,7 @@ impl Figures {
     }
 }
 
-/// The tables for people.
+/// The tables as text.
 pub(crate) fn tables(rows: &[Figures], hertz: f64) -> String {
     let mut text = String::new();
     let (routers, elements): (Vec<&Figures>, Vec<&Figures>) =
@@ -158,7 +158,7 @@ fn router_table(rows: &[&Figures], hertz: f64) -> String {
     text
 }
 
-/// One line an element, one column a length of bursts.
+/// One line per element, one column per length of bursts.
 fn element_table(rows: &[&Figures]) -> String {
     let mut bursts: Vec<usize> = rows.iter().map(|row| row.burst).collect();
     bursts.sort_unstable();

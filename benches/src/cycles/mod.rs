@@ -1,9 +1,9 @@
-//! What packets cost in memory, on one pinned thread, in cycles and instructions.
+//! Measures the cost of packets in memory, on one pinned thread, in cycles and instructions.
 //!
-//! The devices are the bench's own ([`devices`]). Configurations take turns, round after round, each
-//! round on a router made afresh, so that neither the machine's moods nor the place of a table in
-//! memory favour one of them. Before anything is timed, each configuration must do with bursts what
-//! it does with one packet at a time.
+//! The devices are those of the benchmarks ([`devices`]). Configurations take turns, round after round, and each
+//! round uses a new router, so that neither changes of the machine's speed nor the address of a table in memory
+//! favour one of them. Before the measurement, each configuration must give the same results with bursts as with
+//! single packets.
 
 mod case;
 mod counters;
@@ -81,7 +81,7 @@ impl Options {
     /// Measures and reports.
     ///
     /// # Errors
-    /// A configuration is wrong, loses packets or treats bursts in another way than packets.
+    /// A configuration is wrong, loses packets, or its results depend on the length of bursts.
     pub(crate) fn run(&self, subject: Subject) -> anyhow::Result<()> {
         let core = self.core.map_or_else(machine::last_core, Ok)?;
         let machine = Machine::look();

@@ -1,4 +1,4 @@
-//! Cases that take turns.
+//! Measures cases in turns.
 
 use super::case::{Configuration, Run};
 use super::devices::{Length, Slice, Trace};
@@ -16,7 +16,7 @@ pub(crate) struct Case {
 /// How cases are run.
 #[derive(Clone, Debug)]
 pub(crate) struct Turns {
-    /// How often each one has its turn.
+    /// The number of turns of each case.
     pub(crate) rounds: u32,
     /// How long a turn is.
     pub(crate) length: Length,
@@ -27,10 +27,10 @@ pub(crate) struct Turns {
 }
 
 impl Turns {
-    /// Cycles a packet of each case, by round.
+    /// Cycles per packet of each case, by round.
     ///
     /// # Errors
-    /// A configuration is wrong, loses packets, or does with bursts something else than with packets.
+    /// A configuration is wrong, loses packets, or its results depend on the length of bursts.
     pub(crate) fn cycles(&self, cases: &[Case]) -> anyhow::Result<Vec<Vec<f64>>> {
         for Case { configuration, burst } in cases {
             configuration.gate(*burst, self.core, &self.trace)?;
@@ -47,12 +47,12 @@ impl Turns {
 }
 
 impl Run {
-    /// Cycles a packet: the median of the slices.
+    /// Cycles per packet: the median of the slices.
     pub(crate) fn cycles(&self) -> Option<f64> {
         self.per_packet(|slice| Some(slice.cycles))
     }
 
-    /// Something that was counted, for a packet: the median of the slices. None where it was not counted.
+    /// A count per packet: the median of the slices; `None` if it was not counted.
     pub(crate) fn per_packet(&self, count: impl Fn(&Slice) -> Option<u64>) -> Option<f64> {
         let slices = self.slices.iter();
         let counts =

@@ -1,4 +1,4 @@
-//! What is measured: whole routers, and chains of one element.
+//! The configurations that are measured: whole routers, and chains of one element.
 
 use millrace_elements::ip::lookup::Route;
 
@@ -24,17 +24,16 @@ pub(crate) fn routers(routes: &[Route]) -> Vec<Configuration> {
     ]
 }
 
-/// How often an element stands in its chain, so that what it costs to enter the chain does not
-/// count.
+/// The number of elements in a chain. It is so large that the cost of entering the chain does not matter.
 const LINKS: usize = 8;
 
-/// A class, what brings packets into the state that it expects, and a link of the chain.
+/// A class, the elements that prepare packets for it, and a link of the chain.
 type Chain = (&'static str, &'static str, &'static str);
 
-/// What puts packets' headers where IP elements look for them.
+/// Sets the header positions where IP elements expect them.
 const MARK: &str = "MarkIPHeader(14) -> GetIPAddress(30)";
 
-/// The chains. What a link changes, it changes back, or the next one can do it again.
+/// The chains. A link undoes its changes, or the next link can repeat them.
 const CHAINS: &[Chain] = &[
     ("Null", "", "Null"),
     ("Counter", "", "Counter"),
@@ -76,7 +75,7 @@ const CHAINS: &[Chain] = &[
     ),
 ];
 
-/// Lookup elements whose tables hold a whole Internet's routes.
+/// Lookup elements whose tables can hold the Internet's routes.
 const LOOKUPS: &[&str] = &["DirectIPLookup", "RangeIPLookup", "RadixIPLookup"];
 
 /// A chain for each element, and the lookup elements with `routes` in their tables.
@@ -115,7 +114,7 @@ mod tests {
     use super::*;
     use crate::cycles::devices::{Length, Trace};
 
-    /// Runs configurations with few routes: what they do, not how fast.
+    /// Runs configurations with few routes, to check what they do, not how fast.
     fn try_all(configurations: impl Fn(&[Route]) -> Vec<Configuration>) {
         let routes = traffic::routes(500);
         let trace: Trace = traffic::trace(&routes).unwrap().into();

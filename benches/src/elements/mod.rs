@@ -1,5 +1,4 @@
-//! Elements that exist to be measured: what a graph does around them is known to the cycle, and no optimiser
-//! knows what they do.
+//! Elements for measurements. Their own cost is known exactly, and no optimiser knows what they do.
 
 mod batchwise;
 mod one_by_one;

@@ -2,7 +2,7 @@
 
 use millrace_core::{Batch, Class, Context, Element, Failed, Setup, register};
 
-/// What every element costs, and nothing more.
+/// The cost that every element has, and no other.
 struct BenchPass;
 
 register!(BenchPass, "pass.rs");

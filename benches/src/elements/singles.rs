@@ -6,13 +6,13 @@
 
 use millrace_core::{Batch, Class, Context, Element, Failed, Setup, register};
 
-/// The element that takes batches apart.
+/// Splits batches into single packets.
 struct BenchSingles;
 
 register!(BenchSingles, "singles.rs");
 
 impl Element for BenchSingles {
-    // It shows packets, so each goes all its way before the next one.
+    // It shows packets, so each goes its whole way before the next one.
     const CLASS: Class = Class::new("BenchSingles", "2/2", "h/h").shows_packets();
     type Local = ();
 
@@ -23,7 +23,7 @@ impl Element for BenchSingles {
 
     fn push(&self, cx: &mut Context, (): &mut (), port: usize, batch: &mut Batch) {
         if port == 0 {
-            // From the end of a turned batch packets come off without moving the others.
+            // Packets can be removed from the end of a reversed batch without moving the others.
             batch.reverse();
         }
         if let Some(packet) = batch.pop() {

@@ -1,5 +1,5 @@
-//! What batching brings where: DoubleClick's figure 2. I/O batching alone: devices move bursts, and each packet
-//! goes its way through the graph by itself, as in Click. Computation batching too: the graph moves batches.
+//! The effect of batching: DoubleClick's figure 2. First only I/O batching: devices handle bursts, and each packet
+//! passes the graph alone, as in Click. Then computation batching, too: the graph handles batches.
 
 use anyhow::{Context, ensure};
 
@@ -61,7 +61,7 @@ pub(super) fn figure(bench: &Bench) -> anyhow::Result<Figure> {
     })
 }
 
-/// The configuration with bursts taken apart behind the devices that they arrive on.
+/// The configuration with bursts split after the devices on which they arrive.
 ///
 /// # Errors
 /// It has no such place.
@@ -75,8 +75,8 @@ pub(super) fn one_at_a_time(whole: &Configuration) -> anyhow::Result<Configurati
     Ok(single)
 }
 
-/// Cycles a packet but for those of taking bursts apart: the median of the slices, less what was spent on that in the
-/// mean (the engine counts elements' cycles in some of its rounds only).
+/// Cycles per packet without those for splitting bursts: the median of the slices, minus the mean cost of splitting
+/// (the engine counts elements' cycles only in some of its rounds).
 pub(super) fn work(run: &Run) -> Option<f64> {
     let is_apart = |id: &usize| run.classes.get(*id).is_some_and(|class| *class == "BenchSingles");
     let apart: Vec<usize> = (0..run.classes.len()).filter(is_apart).collect();

@@ -1,11 +1,11 @@
-//! What every figure is made on.
+//! The common data of all figures.
 
 use millrace_elements::ip::lookup::Route;
 
 use crate::cycles::{Length, Trace, Turns};
 use crate::machine::Machine;
 
-/// Routes in tables: as many as keep the first cache busy and are filled in no time.
+/// The number of routes in tables: enough to fill the first-level cache, and few enough to be loaded quickly.
 pub(super) const ROUTES: usize = 10_000;
 
 /// What every figure is made on.
@@ -14,11 +14,10 @@ pub(super) struct Bench {
     pub(super) core: usize,
     pub(super) rounds: u32,
     pub(super) length: Length,
-    /// The routes in tables that do not change their size.
+    /// The routes in tables of fixed size.
     pub(super) routes: Vec<Route>,
     pub(super) trace: Trace,
-    /// Whether to do no more than shows that the figures can be made: two values of what varies, and no
-    /// processes beside this one.
+    /// True for a quick test that the figures can be made: two values of each parameter, and no other processes.
     pub(super) brief: bool,
 }
 
@@ -28,13 +27,13 @@ impl Bench {
         Turns { rounds, length, core, trace: trace.clone() }
     }
 
-    /// The values of what varies: all, or in brief the first two.
+    /// The values of a parameter: all, or the first two in a quick test.
     pub(super) fn values<T: Copy>(&self, all: &[T]) -> Vec<T> {
         let count = if self.brief { 2 } else { all.len() };
         all.iter().copied().take(count).collect()
     }
 
-    /// Millions of packets a second that take so many cycles each.
+    /// Millions of packets per second at this number of cycles per packet.
     pub(super) fn mpps(&self, cycles: f64) -> f64 {
         self.machine.hertz / cycles / 1e6
     }

@@ -1,4 +1,4 @@
-//! What a figure is: panels with axes and series, from which follow its table, its JSON and its plot.
+//! A figure: panels with axes and series. Its table, its JSON and its plot are made from them.
 
 use serde_json::{Value, json};
 
@@ -8,35 +8,35 @@ use crate::report::{rounded, short};
 /// A figure.
 #[derive(Clone, Debug)]
 pub(crate) struct Figure {
-    /// The word for `--only`, and the names of its files.
+    /// The name for `--only`, and of its files.
     pub(crate) name: &'static str,
-    /// What it shows, in a line.
+    /// A title of one line.
     pub(crate) title: String,
     /// Its panels.
     pub(crate) panels: Vec<Panel>,
-    /// What is to be reached.
+    /// Its targets.
     pub(crate) targets: Vec<Target>,
-    /// What one must know to read it right.
+    /// Notes that are needed to read it correctly.
     pub(crate) notes: Vec<String>,
 }
 
 /// One pair of axes.
 #[derive(Clone, Debug)]
 pub(crate) struct Panel {
-    /// What it shows.
+    /// Its title.
     pub(crate) title: String,
-    /// From left to right.
+    /// The horizontal axis.
     pub(crate) x: Axis,
-    /// Upwards.
+    /// The vertical axis.
     pub(crate) y: Axis,
-    /// What is drawn.
+    /// The series.
     pub(crate) series: Vec<Series>,
 }
 
 /// An axis.
 #[derive(Clone, Debug, PartialEq)]
 pub(crate) struct Axis {
-    /// What it measures, with the unit.
+    /// The quantity, with the unit.
     pub(crate) label: String,
     /// How values are placed along it.
     pub(crate) scale: Scale,
@@ -51,7 +51,7 @@ pub(crate) enum Scale {
     Log2,
     /// By the logarithm, with a mark at each power of ten.
     Log10,
-    /// These names, at 0, 1, 2 and so on. On such an axis bars stand.
+    /// These names, at 0, 1, 2 and so on. The series on such an axis are bars.
     Names(Vec<String>),
 }
 
@@ -60,7 +60,7 @@ impl Axis {
         Self { label: label.into(), scale }
     }
 
-    /// A value, as a table says it.
+    /// A value in the format of tables.
     fn tell(&self, value: f64) -> String {
         match &self.scale {
             Scale::Names(names) => names.get(value as usize).cloned().unwrap_or_default(),
@@ -72,7 +72,7 @@ impl Axis {
 /// Points that belong together.
 #[derive(Clone, Debug)]
 pub(crate) struct Series {
-    /// What they are of.
+    /// The label.
     pub(crate) label: String,
     /// The points, from left to right.
     pub(crate) points: Vec<(f64, f64)>,
@@ -85,7 +85,7 @@ impl Series {
 }
 
 impl Figure {
-    /// The table for people.
+    /// The table as text.
     pub(crate) fn table(&self) -> String {
         let mut text = format!("{}: {}\n", self.name, self.title);
         for panel in &self.panels {
@@ -99,7 +99,7 @@ impl Figure {
         text
     }
 
-    /// The rows of the report for programs: one a series.
+    /// The rows of the JSON report: one per series.
     pub(crate) fn rows(&self) -> Vec<Value> {
         let rows = self.panels.iter().flat_map(|panel| {
             panel.series.iter().map(move |series| {
@@ -123,7 +123,7 @@ impl Figure {
 }
 
 impl Panel {
-    /// A line for each place on the x axis, a column for each series.
+    /// A line for each value on the horizontal axis, a column for each series.
     fn table(&self) -> String {
         let mut places: Vec<f64> =
             self.series.iter().flat_map(|one| one.points.iter().map(|point| point.0)).collect();

@@ -1,4 +1,4 @@
-//! What it costs when there is more: routes in the table, rules in a filter, elements in a chain.
+//! The cost of more routes in the table, more rules in a filter, and more elements in a chain.
 
 use std::net::Ipv4Addr;
 
@@ -80,7 +80,7 @@ fn rules(bench: &Bench) -> anyhow::Result<Vec<Series>> {
     Ok(series)
 }
 
-/// Turns with the fewer packets the more rules there are, lest the largest take all the time.
+/// Turns with fewer packets if there are more rules, so that the largest sets do not take all the time.
 fn few(bench: &Bench, rules: u32) -> Turns {
     let mut turns = bench.turns();
     let length = &mut turns.length;
@@ -111,13 +111,13 @@ fn cost(turns: &Turns, case: Case) -> anyhow::Result<f64> {
     found.and_then(median).context("no rounds")
 }
 
-/// A filter with so many rules that deny, and a last one that allows all.
+/// A filter with this number of rules that deny, and a last rule that allows everything.
 fn filter(class: &str, rules: u32) -> Configuration {
     let mut random = fastrand::Rng::with_seed(0x7275_6c65);
     let allow = if class == "IPFilter" { "allow all" } else { "-" };
     let deny = if class == "IPFilter" { "deny " } else { "" };
     let mut network = |first: u8| Ipv4Addr::new(first, random.u8(..), random.u8(..), 0);
-    // Packets come from 10.0.0.0/8, where no rule's are from; networks and ports repeat little.
+    // Packets come from 10.0.0.0/8, which no rule covers. Networks and ports are mostly different.
     let rule = |n: u32| {
         let (from, to) = (network(172), network(203));
         format!("{deny}src net {from}/24 && dst net {to}/24 && dst udp port {},", 1 + n % 1000)

@@ -1,5 +1,5 @@
-//! How long packets take through the full router when it has little, much and almost too much to do. What arrives
-//! is what is in a batch: at low load a packet waits for nobody.
+//! The time that packets take through the full router at low, high and very high load. Packets are not collected for
+//! a batch: at low load a packet does not wait for others.
 
 use anyhow::Context;
 
@@ -10,7 +10,7 @@ use crate::feed::{Arrivals, Frames, Run, Schedule};
 use crate::graph::Graph;
 use crate::report::median;
 
-/// Loads, in percent of capacity. The targets name 10, 50 and 90.
+/// Loads in percent of the capacity. The targets are for 10, 50 and 90.
 const LOADS: [u32; 5] = [10, 25, 50, 75, 90];
 
 /// Most packets at a time.
@@ -78,12 +78,12 @@ fn frames(trace: &Trace) -> Frames {
 
 /// Packets of a run.
 fn packets(bench: &Bench) -> usize {
-    // As many as a timed run's of configurations, a third of them for each load.
+    // As many as in a timed run of configurations, a third of them for each load.
     let packets = bench.length.slice * bench.length.slices / 3;
     usize::try_from(packets).unwrap_or(usize::MAX).max(300)
 }
 
-/// Cycles between packets when they come as fast as they can go.
+/// Cycles between packets at the maximum rate.
 fn gap_at_capacity(bench: &Bench, graph: &Graph, burst: usize) -> anyhow::Result<f64> {
     let count = packets(bench);
     let mut gaps = Vec::new();
@@ -95,7 +95,7 @@ fn gap_at_capacity(bench: &Bench, graph: &Graph, burst: usize) -> anyhow::Result
     median(gaps).context("no rounds")
 }
 
-/// When packets are due that come independently of one another, so many cycles apart in the mean.
+/// The due times of packets that arrive independently, with this mean distance in cycles.
 pub(crate) fn poisson(count: usize, gap: f64, seed: u64) -> Schedule {
     let mut random = fastrand::Rng::with_seed(seed);
     let mut at = 0.0;
@@ -143,7 +143,7 @@ mod tests {
         let text = "FromDevice(eth0, BURST $burst) -> ToDevice(eth1);".to_owned();
         let graph = Graph::new("forward", text);
         let cores = [crate::machine::last_core().unwrap()];
-        // Ten packets a million cycles apart: none can come out sooner.
+        // Ten packets a million cycles apart, so that none can come out sooner.
         let schedule: Schedule = (0..10).map(|n| n * 1_000_000).collect();
         let (frames, arrivals) = (frames(&trace), Arrivals::At(schedule));
         let run = Run { graph: &graph, burst: 32, cores: &cores, frames: &frames, arrivals };

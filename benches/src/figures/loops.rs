@@ -1,9 +1,9 @@
-//! What prefetching and multi-loops bring: VPP's figure 3, on the library's loop.
+//! The effect of prefetching and of multi-loops: VPP's figure 3, with the library's loop.
 //!
-//! The work is a router's for each packet: verify the IP header's checksum, one hop less, new Ethernet
-//! addresses. It is done by [`Batch::for_each_ahead`], looking ahead by 0 to 8 packets, and by a multi-loop, which
-//! does each step of the work for several packets before the next step. Packets are either the same 256 over and
-//! over, in the first caches, or 16,384 in turn, which no near cache holds.
+//! For each packet, the work is that of a router: check the IP header's checksum, decrement the TTL, write new
+//! Ethernet addresses. It is done by [`Batch::for_each_ahead`], looking 0 to 8 packets ahead, and by a multi-loop,
+//! which does each step of the work for several packets before the next step. Packets are either the same 256 again
+//! and again, in the first-level caches, or 16,384 in turn, which no near cache holds.
 
 use std::hint::black_box;
 
@@ -14,10 +14,11 @@ use super::figure::{Axis, Figure, Panel, Scale, Series};
 use crate::report::median;
 use crate::traffic::FRAME_LEN;
 
-/// A way to do the work: from the places of all batches.
+/// A form of the loop.
 type Loop = fn(&mut Batch);
 
-/// How far ahead loops look, and by that the loops: alone, and after one pass that asks for the data of all.
+/// The distances of prefetching, and for each two loops: alone, and after a pass that requests the data of all
+/// packets.
 const AHEAD: [(usize, Loop, Loop); 5] = [
     (0, ahead::<0>, with_data::<0>),
     (1, ahead::<1>, with_data::<1>),
@@ -26,7 +27,7 @@ const AHEAD: [(usize, Loop, Loop); 5] = [
     (8, ahead::<8>, with_data::<8>),
 ];
 
-/// How many packets a multi-loop treats together.
+/// The number of packets that a multi-loop processes together.
 const TOGETHER: [(usize, Loop, Loop); 4] = [
     (1, together::<1>, together_with_data::<1>),
     (2, together::<2>, together_with_data::<2>),
@@ -82,7 +83,7 @@ pub(super) fn figure(bench: &Bench) -> anyhow::Result<Figure> {
     })
 }
 
-/// The names of the places on the axis, by how many there are.
+/// The labels of the horizontal axis.
 fn places(series: &[Series]) -> Vec<String> {
     let count = series.iter().map(|one| one.points.len()).max().unwrap_or(0);
     let names: Vec<usize> = match count {
@@ -92,9 +93,9 @@ fn places(series: &[Series]) -> Vec<String> {
     names.iter().map(usize::to_string).collect()
 }
 
-/// Cycles a packet of each loop, taking turns over the batches.
+/// Cycles per packet of each loop, in turns over the batches.
 fn turns(bench: &Bench, batches: &mut [Batch], loops: &[Loop]) -> Vec<f64> {
-    // Each turn treats as many packets as one of a configuration, so that figures are as steady.
+    // Each turn processes as many packets as one of a configuration, so that the figures are as stable.
     let packets: usize = batches.iter().map(|batch| batch.len()).sum();
     let wanted = (bench.length.slice * bench.length.slices) as usize;
     let times = (wanted / packets.max(1)).max(1);
@@ -104,7 +105,7 @@ fn turns(bench: &Bench, batches: &mut [Batch], loops: &[Loop]) -> Vec<f64> {
             let count = batches.len().max(1);
             for at in 0..times * count {
                 let Some(batch) = batches.get_mut(at % count) else { continue };
-                // Batch by batch: what disturbs the machine for a moment spoils one.
+                // Batch by batch, so that a short disturbance affects one batch.
                 let start = cycles::now();
                 work(black_box(batch));
                 let spent = cycles::now().wrapping_sub(start);
@@ -115,8 +116,8 @@ fn turns(bench: &Bench, batches: &mut [Batch], loops: &[Loop]) -> Vec<f64> {
     found.into_iter().map(|found| median(found).unwrap_or(f64::NAN)).collect()
 }
 
-/// So many full batches of frames. Where packets lie in memory follows no order, as in a program that has run for
-/// a while: in order, the processor would guess each next one's place.
+/// This number of full batches of frames. The addresses of packets are in random order, as in a program that has run
+/// for a while; otherwise the processor would predict the next one.
 fn batches(count: usize, trace: &[[u8; FRAME_LEN]]) -> anyhow::Result<Vec<Batch>> {
     let mut packets = Vec::with_capacity(count * Batch::CAPACITY);
     let mut batch = Batch::new();
@@ -158,7 +159,7 @@ fn with_data<const AHEAD: usize>(batch: &mut Batch) {
     ahead::<AHEAD>(batch);
 }
 
-/// Does each step for so many packets before the next step.
+/// Does each step for this number of packets before the next step.
 fn together<const PACKETS: usize>(batch: &mut Batch) {
     let (groups, rest) = batch.as_chunks_mut::<PACKETS>();
     for group in groups {
@@ -205,7 +206,8 @@ fn is_right(frame: &[u8; FRAME_LEN]) -> bool {
     header.first_chunk::<20>().is_some_and(|header| checksum::verify(header))
 }
 
-/// One hop less, checksum updated, and other Ethernet addresses. A frame whose hops have run out begins anew.
+/// Decrements the TTL, updates the checksum, and writes other Ethernet addresses. A frame whose TTL has expired
+/// starts again.
 #[inline(always)]
 fn rewrite(frame: &mut [u8; FRAME_LEN]) {
     const TTL: usize = 22;
@@ -233,7 +235,7 @@ mod tests {
             .map(|work| {
                 let mut batches = batches(1, &trace).unwrap();
                 let batch = batches.first_mut().unwrap();
-                // As many as no loop's groups fit into, and one frame that is not right.
+                // A number that is not a multiple of any loop's group, and a frame with a wrong checksum.
                 batch.truncate(251);
                 batch[7].data_mut()[30] ^= 1;
                 work(batch);

@@ -40,17 +40,17 @@ use crate::cycles;
 use crate::machine::Machine;
 use crate::traffic;
 
-/// Which figures, and where they go.
+/// Which figures to make, and where to write them.
 #[derive(clap::Args)]
 pub(crate) struct Options {
     #[command(flatten)]
     choice: Choice,
 
-    /// Draws `lookups` from this report of `bench lookup --json`.
+    /// Draws `lookups` from this report of `bench lookup --json`
     #[arg(long, value_name = "FILE")]
     lookups: Option<PathBuf>,
 
-    /// Draws `rules` from this report of `bench rules --json`.
+    /// Draws `rules` from this report of `bench rules --json`
     #[arg(long, value_name = "FILE")]
     rules: Option<PathBuf>,
 }
@@ -66,7 +66,7 @@ const FIGURES: &List<Bench> = &[
     ("growth", growth::figure),
 ];
 
-/// How often each case is measured unless said.
+/// The default number of measurements of each case.
 const ROUNDS: u32 = 3;
 
 impl Options {
@@ -89,7 +89,7 @@ impl Options {
         let lookups = self.lookups.as_deref().map(reports::lookups);
         let rules = self.rules.as_deref().map(reports::rules);
         let drawn: Vec<_> = [lookups, rules].into_iter().flatten().collect::<Result<_, _>>()?;
-        // Where a report is to be drawn, only those others that are named.
+        // If reports are given, only the other figures that are named.
         if drawn.is_empty() || !self.choice.only.is_empty() {
             self.choice.make(FIGURES, &bench, &bench.machine, &options)?;
         }
@@ -97,7 +97,7 @@ impl Options {
     }
 }
 
-/// The part of a figure that runs in a process of its own.
+/// A part of a figure that runs in a process of its own.
 #[derive(clap::Args)]
 pub(crate) struct Worker {
     /// Which part.
@@ -107,7 +107,7 @@ pub(crate) struct Worker {
     #[arg(long)]
     core: usize,
 
-    /// What the part wants to know.
+    /// The arguments of the part.
     words: Vec<String>,
 }
 

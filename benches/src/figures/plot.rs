@@ -1,7 +1,7 @@
-//! A figure as an SVG picture, for light and for dark surroundings.
+//! A figure as an SVG picture, for light and for dark pages.
 //!
-//! Colours are those of Okabe and Ito, which people with any colour vision tell apart; each series has a mark of
-//! its own besides. The picture brings its background along, since it does not know on what it is shown.
+//! The colours are those of Okabe and Ito, which people with any colour vision can distinguish. In addition, each
+//! series has its own mark. The picture has its own background, because it may be shown on any page.
 
 use std::fmt::Write;
 
@@ -48,7 +48,7 @@ const PLOT_HEIGHT: f64 = 200.0;
 /// Room for marks and the label of the x axis.
 const PLOT_BOTTOM: f64 = 54.0;
 const LEGEND_LINE: f64 = 18.0;
-/// A letter is about as wide, for where words must be placed side by side.
+/// The approximate width of a letter, for placing texts side by side.
 const LETTER: f64 = 6.4;
 /// A letter of the picture's title.
 const TITLE_LETTER: f64 = 9.8;
@@ -65,7 +65,7 @@ text{font:12px system-ui,-apple-system,'Segoe UI',Roboto,'DejaVu Sans',sans-seri
 .s0{stroke:#4ea8e0}.s1{stroke:#ff8c42}.s2{stroke:#2fc79a}.s3{stroke:#d98fd0}.s4{stroke:#e6c34a}.s5{stroke:#9ad4f5}\
 .f0{fill:#4ea8e0}.f1{fill:#ff8c42}.f2{fill:#2fc79a}.f3{fill:#d98fd0}.f4{fill:#e6c34a}.f5{fill:#9ad4f5}}";
 
-/// Kinds of lines and marks; more series begin again.
+/// The number of different lines and marks; further series repeat them.
 const KINDS: usize = 6;
 
 fn draw(panel: &Panel, legend: f64) -> String {
@@ -169,12 +169,12 @@ fn bars(
     text
 }
 
-/// What a browser shows for a point.
+/// The tooltip of a point.
 fn tip(label: &str, (x, y): (f64, f64)) -> String {
     format!("<title>{}: {}, {y:.2}</title>", escape(label), short(x))
 }
 
-/// A series' mark: circle, square, triangle, diamond, and again.
+/// The mark of a series: circle, square, triangle, diamond, and so on.
 fn mark(x: f64, y: f64, kind: usize) -> String {
     let class = format!("mark f{}", kind % KINDS);
     let shape = |corners: &[(f64, f64)]| {
@@ -190,7 +190,7 @@ fn mark(x: f64, y: f64, kind: usize) -> String {
     }
 }
 
-/// Where each series' word stands: line and place from the left.
+/// The place of each series' label in the legend: line, and distance from the left.
 fn legend_places(panel: &Panel) -> Vec<(usize, f64)> {
     let (mut line, mut left) = (0, 0.0);
     let place = |series: &Series| {
@@ -238,12 +238,12 @@ fn draw_legend(panel: &Panel) -> String {
     text
 }
 
-/// The values of an axis that are shown.
+/// The range of an axis that is shown.
 struct Span<'a> {
     axis: &'a Axis,
     from: f64,
     to: f64,
-    /// The distance of marks of a linear axis.
+    /// The distance between marks of a linear axis.
     step: f64,
 }
 
@@ -258,7 +258,7 @@ impl<'a> Span<'a> {
             Scale::Names(names) => (-0.5, names.len() as f64 - 0.5),
             Scale::Linear => (0.0, most.max(0.0)),
             Scale::Log2 => (least, most),
-            // Whole decades, for a mark at either end.
+            // Whole decades, so that there is a mark at either end.
             Scale::Log10 => (
                 10f64.powf(least.max(1e-9).log10().floor()),
                 10f64.powf(most.max(1e-9).log10().ceil()),
@@ -273,7 +273,7 @@ impl<'a> Span<'a> {
         }
     }
 
-    /// Where a value is, from 0 to 1.
+    /// The position of a value, from 0 to 1.
     fn place(&self, value: f64) -> f64 {
         let log = |value: f64| value.max(1e-9).ln();
         let place = match self.axis.scale {
@@ -282,7 +282,7 @@ impl<'a> Span<'a> {
             }
             Scale::Linear | Scale::Names(_) => (value - self.from) / (self.to - self.from),
         };
-        // All values are one.
+        // All values are equal.
         if place.is_finite() { place } else { 0.5 }
     }
 
@@ -303,7 +303,7 @@ impl<'a> Span<'a> {
         }
     }
 
-    /// The marks with what is written at them.
+    /// The marks with their labels.
     fn names(&self) -> Vec<(f64, String)> {
         let named = |mark: f64| match &self.axis.scale {
             Scale::Names(names) => names.get(mark as usize).cloned().unwrap_or_default(),
@@ -313,7 +313,7 @@ impl<'a> Span<'a> {
     }
 }
 
-/// Between marks up to `most`: 1, 2 or 5 times a power of ten, so that there are five to nine of them or so.
+/// The distance between marks up to `most`: 1, 2 or 5 times a power of ten, for about five to nine marks.
 fn step(most: f64) -> f64 {
     let rough = most.max(1e-9) / 8.0;
     let power = 10f64.powf(rough.log10().floor());

@@ -1,4 +1,4 @@
-//! Plots of what other suites have measured, from their reports for programs.
+//! Plots results of other suites, from their JSON reports.
 
 use std::path::Path;
 
@@ -7,10 +7,10 @@ use serde_json::Value;
 
 use super::figure::{Axis, Figure, Panel, Scale, Series};
 
-/// What lookups cost, by the structure and the number of routes: the curve in a report of `bench lookup`.
+/// The cost of lookups by structure and number of routes: the curve in a report of `bench lookup`.
 ///
 /// # Errors
-/// The file is no such report.
+/// The file is not such a report.
 pub(super) fn lookups(report: &Path) -> anyhow::Result<Figure> {
     let rows = rows(report)?;
     let curve: Vec<&Value> = rows.iter().filter(|row| row["kind"] == "curve").collect();
@@ -30,10 +30,10 @@ pub(super) fn lookups(report: &Path) -> anyhow::Result<Figure> {
     figure("lookups", "What a route costs, by structure", panels, report)
 }
 
-/// What classification costs, by the engine and the number of rules: a report of `bench rules`.
+/// The cost of classification by engine and number of rules, from a report of `bench rules`.
 ///
 /// # Errors
-/// The file is no such report.
+/// The file is not such a report.
 pub(super) fn rules(report: &Path) -> anyhow::Result<Figure> {
     let rows = rows(report)?;
     let rows: Vec<&Value> = rows.iter().collect();
@@ -74,7 +74,7 @@ fn rows(report: &Path) -> anyhow::Result<Vec<Value>> {
     }
 }
 
-/// The words that rows have under a key, each once, in the order of the rows.
+/// The different values of a key, in the order of the rows.
 fn distinct<'a>(rows: &[&'a Value], key: &str) -> Vec<&'a str> {
     let mut found: Vec<&str> = Vec::new();
     for word in rows.iter().filter_map(|row| row[key].as_str()) {
@@ -85,7 +85,7 @@ fn distinct<'a>(rows: &[&'a Value], key: &str) -> Vec<&'a str> {
     found
 }
 
-/// A series for each combination of the words under some keys.
+/// A series for each combination of the values of some keys.
 fn series(
     rows: &[&Value],
     x: &str,

@@ -1,4 +1,4 @@
-//! What all lists of figures have in common: which ones are made, and where they go.
+//! The common part of all lists of figures: the selection and the output.
 
 use std::path::PathBuf;
 
@@ -10,26 +10,26 @@ use super::plot;
 use crate::machine::{self, Machine};
 use crate::report;
 
-/// Which figures of a list, how often measured, and where they go.
+/// Which figures of a list to make, how often to measure, and where to write them.
 #[derive(clap::Args)]
 pub(crate) struct Choice {
-    /// Makes only the figure of this name; may be given several times.
+    /// Makes only the figure of this name; may be given several times
     #[arg(long, value_name = "NAME")]
     pub(crate) only: Vec<String>,
 
-    /// Writes each figure's plot into this directory, as NAME.svg.
+    /// Writes each figure's plot to this directory, as NAME.svg
     #[arg(long, value_name = "DIRECTORY")]
     pub(crate) svg: Option<PathBuf>,
 
-    /// Writes each figure's report for programs into this directory, as NAME.json.
+    /// Writes each figure's JSON report to this directory, as NAME.json
     #[arg(long, value_name = "DIRECTORY")]
     pub(crate) json: Option<PathBuf>,
 
-    /// How often each case is measured; the figures show medians. 3 unless given, of sections for a GPU 7.
+    /// How often each case is measured; the figures show medians; by default 3, and 7 for GPU sections
     #[arg(long, value_name = "N", value_parser = clap::value_parser!(u32).range(1..))]
     pub(crate) rounds: Option<u32>,
 
-    /// The core to run on; the last one unless given.
+    /// The core to run on; by default the last one
     #[arg(long, value_name = "N")]
     pub(crate) core: Option<usize>,
 }
@@ -46,11 +46,11 @@ impl Choice {
         self.core.map_or_else(machine::last_core, Ok)
     }
 
-    /// Makes those figures of a list that are asked for, all if none is named; `options` is what their reports say of how they
+    /// Makes the selected figures of a list, or all if none is named. `options` describes in the reports how they
     /// were made.
     ///
     /// # Errors
-    /// There is no figure of a name; one cannot be made, or a file not be written.
+    /// There is no figure with a given name, a figure cannot be made, or a file cannot be written.
     pub(crate) fn make<B>(
         &self,
         list: &List<B>,
@@ -69,10 +69,10 @@ impl Choice {
         Ok(())
     }
 
-    /// Refuses names that are in no list.
+    /// Rejects names that are in no list.
     ///
     /// # Errors
-    /// As said.
+    /// A name is in no list.
     pub(crate) fn check<B>(&self, list: &List<B>) -> anyhow::Result<()> {
         for only in &self.only {
             let names: Vec<_> = list.iter().map(|(name, _)| *name).collect();
@@ -85,7 +85,7 @@ impl Choice {
         Ok(())
     }
 
-    /// Prints a figure's table, and writes its plot and its report for programs where they are wanted.
+    /// Prints a figure's table, and writes its plot and its JSON report if requested.
     ///
     /// # Errors
     /// A file cannot be written.

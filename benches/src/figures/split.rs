@@ -1,8 +1,8 @@
-//! What a classifier leaves of a batch: DoubleClick's open question.
+//! The size of batches after a classifier: DoubleClick's open question.
 //!
-//! A classifier divides packets four ways, each way has an element, and the ways join again. Once in the engine's
-//! own order, in which the join runs when all four ways have left their packets for it, and once packet by packet, as
-//! in Click: then the join runs once for each packet.
+//! A classifier splits packets four ways. Each path has an element, and the paths join again. First in the engine's
+//! own order, in which the join runs after all four paths have delivered their packets to it; then packet by packet,
+//! as in Click, where the join runs once for each packet.
 
 use anyhow::Context;
 
@@ -75,7 +75,8 @@ fn merged() -> Configuration {
     Configuration { graph, class: None }
 }
 
-/// The same beside an element on which no packet arrives, but with which each packet goes all its way before the next.
+/// The same, plus an element that no packet reaches, but which makes each packet go its whole way before the next
+/// one.
 fn singly() -> Configuration {
     let mut configuration = merged();
     configuration.graph.name = "split, packet by packet".to_owned();
@@ -90,7 +91,7 @@ fn at_join(run: &Run) -> anyhow::Result<f64> {
     batch(run, "BenchBatchwise")
 }
 
-/// The mean batch at the element of a class.
+/// The mean size of batches at the element of a class.
 fn batch(run: &Run, class: &str) -> anyhow::Result<f64> {
     let at = run.classes.iter().position(|found| *found == class);
     at.and_then(|at| run.batches.get(at)).copied().with_context(|| format!("there is no {class}"))
@@ -119,7 +120,7 @@ mod tests {
             assert!(source > burst as f64 * 0.99, "{burst}: {source}");
             assert!(join >= 0.9 * source, "{burst}: {join} of {source}");
         }
-        // The measure can tell: packet by packet it is one packet.
+        // The measurement can distinguish: packet by packet, it is one packet.
         let (_, run) = run(&singly(), 256);
         assert!(at_join(&run).unwrap() < 1.01);
     }

@@ -1,8 +1,8 @@
 //! Batching, prefetching and recycling, switched on one after the other: FastClick's figure 15.
 //!
-//! Each step runs in a process of its own, turn by turn: what does without prefetching is another program, built
-//! with the feature `no-prefetch`. Transmitting devices hold packets as the rings of cards do, so that packet
-//! memory comes back when no near cache has it: on packets that are at hand anyway prefetching cannot pay.
+//! Each step runs in a process of its own, in turns, because the program without prefetching is built with the
+//! feature `no-prefetch`. Transmitting devices hold packets as cards do, so that packet memory is in no near cache
+//! when it is reused. Otherwise prefetching would have no effect.
 
 use std::path::PathBuf;
 use std::process::Command;
@@ -18,7 +18,7 @@ use crate::overhead::variant;
 use crate::report::median;
 use crate::{machine, traffic};
 
-/// A step: what it is called, and what is switched on.
+/// A step: its name, and what is switched on.
 struct Step {
     name: &'static str,
     word: &'static str,
@@ -108,7 +108,7 @@ pub(super) fn figure(bench: &Bench) -> anyhow::Result<Figure> {
     })
 }
 
-/// Lets a program run a step in a process of its own. Gives cycles a packet, configuration by configuration.
+/// Runs a step with a program in a process of its own. Returns cycles per packet, by configuration.
 fn ask(program: &PathBuf, step: &Step, core: usize) -> anyhow::Result<Vec<f64>> {
     let mut command = Command::new(program);
     command.args(["figures-worker", "steps", step.word, "--core", &core.to_string()]);
@@ -131,7 +131,7 @@ pub(super) fn work(core: usize, words: &[String]) -> anyhow::Result<()> {
     Ok(())
 }
 
-/// Runs a step once. Gives cycles a packet, configuration by configuration.
+/// Runs a step once. Returns cycles per packet, by configuration.
 fn run(
     step: &Step,
     routes: &[Route],

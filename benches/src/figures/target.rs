@@ -1,33 +1,33 @@
-//! What is to be reached: a floor, which the work must not miss, and an aim.
+//! Targets: a floor, which must be reached, and an aim.
 
 use serde_json::{Value, json};
 
 use crate::report::{rounded, short};
 
-/// A value that was measured, beside what it should be.
+/// A measured value and its target.
 #[derive(Clone, Debug)]
 pub(crate) struct Target {
     /// What was measured, with the unit.
     pub(crate) what: String,
     /// The value.
     pub(crate) value: f64,
-    /// What is asked of it.
+    /// The target.
     pub(crate) bound: Bound,
-    /// Whether what was measured on is what the target is about; else nothing is said of it.
+    /// True if the machine is of the kind that the target is for; otherwise there is no verdict.
     pub(crate) judged: bool,
 }
 
-/// What is asked of a value: first the floor, then the aim.
+/// The limits of a value: first the floor, then the aim.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub(crate) enum Bound {
-    /// To be at least so much.
+    /// At least this value.
     AtLeast(f64, f64),
-    /// To be at most so much.
+    /// At most this value.
     AtMost(f64, f64),
 }
 
 impl Target {
-    /// What is said of the value.
+    /// The verdict on the value.
     fn verdict(&self) -> &'static str {
         let (floor, aim) = match self.bound {
             Bound::AtLeast(floor, aim) => (self.value >= floor, self.value >= aim),
@@ -41,7 +41,7 @@ impl Target {
         }
     }
 
-    /// Floor and aim as people read them.
+    /// The floor and the aim as text.
     fn asked(&self) -> [String; 2] {
         let (sign, floor, aim) = match self.bound {
             Bound::AtLeast(floor, aim) => ("\u{2265}", floor, aim),
@@ -50,7 +50,7 @@ impl Target {
         [floor, aim].map(|value| format!("{sign} {}", short(value)))
     }
 
-    /// The row of the report for programs.
+    /// The row of the JSON report.
     pub(super) fn row(&self, figure: &str) -> Value {
         let (bound, floor, aim) = match self.bound {
             Bound::AtLeast(floor, aim) => ("at least", floor, aim),
@@ -68,7 +68,7 @@ impl Target {
     }
 }
 
-/// The table for people; nothing where there are no targets.
+/// The table as text; empty if there are no targets.
 pub(super) fn table(targets: &[Target]) -> String {
     if targets.is_empty() {
         return String::new();

@@ -1,6 +1,6 @@
-//! How long vectors should be: VPP's figure 2. Longer ones spread what an element costs over more packets, and
-//! the instructions of an element, once they are in the first cache, are used more often before the next
-//! element's put them out.
+//! The best length of vectors: VPP's figure 2. Longer ones distribute the cost of an element over more packets. And
+//! once the instructions of an element are in the first-level cache, they are used more often before those of the
+//! next element replace them.
 
 use anyhow::Context;
 use millrace_core::Batch;
@@ -74,9 +74,9 @@ pub(super) fn figure(bench: &Bench) -> anyhow::Result<Figure> {
     Ok(Figure { name: "vectors", title, panels, targets: Vec::new(), notes })
 }
 
-/// What was counted of each case.
+/// The counts of each case.
 struct Counted {
-    /// How, if not by the processor.
+    /// The method, if it is not the processor's counters.
     how: &'static str,
     /// Instructions a packet.
     instructions: Vec<f64>,
@@ -86,7 +86,7 @@ struct Counted {
     l1i_misses: Option<Vec<f64>>,
 }
 
-/// Counts by the processor's counters; none where it has none.
+/// Counts by the processor's counters; `None` if it has none.
 fn by_processor(bench: &Bench, cases: &[Case]) -> anyhow::Result<Option<Counted>> {
     let (mut instructions, mut per_cycle, mut misses) = (Vec::new(), Vec::new(), Vec::new());
     for Case { configuration, burst } in cases {
@@ -102,7 +102,7 @@ fn by_processor(bench: &Bench, cases: &[Case]) -> anyhow::Result<Option<Counted>
     Ok(Some(Counted { how: "", instructions, per_cycle, l1i_misses }))
 }
 
-/// Counts by callgrind, beside the cycles a packet that the machine took.
+/// Counts by callgrind, and the measured cycles per packet.
 fn by_callgrind(bench: &Bench, cycles: &[f64]) -> anyhow::Result<Counted> {
     let words = ["figures-worker", "vectors", "--core", &bench.core.to_string()];
     let counted = callgrind::count(&words, Level::of_processor().min(Level::Avx2), true)?;
@@ -134,13 +134,13 @@ fn series(cases: &[Case], values: &[f64]) -> Vec<Series> {
     series.into()
 }
 
-/// What callgrind counts.
+/// The program that callgrind runs.
 ///
 /// # Errors
 /// A configuration is wrong or loses packets.
 pub(super) fn work(core: usize) -> anyhow::Result<()> {
     const LENGTH: Length = Length { warm_up: 1024, slice: 2048, slices: 1, keep: false };
-    // Counts do not depend on how many routes there are, and to fill a table under callgrind takes long.
+    // Counts do not depend on the number of routes, and filling a table under callgrind takes long.
     let routes = traffic::routes(500);
     let trace: Trace = traffic::trace(&routes)?.into();
     for Case { configuration, burst } in cases(&routes, &BURSTS) {

@@ -1,4 +1,4 @@
-//! The file of budgets, and how a count stands to its budget.
+//! The file of budgets, and the comparison of counts with budgets.
 
 use std::collections::BTreeMap;
 use std::path::Path;
@@ -9,44 +9,44 @@ use serde_json::{Map, Value, json};
 use super::table::{self, Line};
 use crate::report::rounded;
 
-/// By how much of its budget a loop may exceed it.
+/// The fraction by which a loop may exceed its budget.
 const TOLERANCE: f64 = 0.03;
 
-/// A count is written down with two digits.
+/// Counts are written with two decimal places.
 const ROUNDED: f64 = 0.005;
 
-/// Instructions a packet, by loop, and whose they are.
+/// The budget: instructions per packet by loop, and the build that they belong to.
 #[derive(Clone, Debug, Default, PartialEq)]
 pub(super) struct Budget {
-    /// What compiled the loops.
+    /// The build of the loops.
     pub(super) build: Build,
-    /// What each loop may take.
+    /// The allowance of each loop.
     pub(super) loops: BTreeMap<String, Allowance>,
 }
 
-/// What decides, beside the sources, which instructions there are.
+/// The properties of a build, besides the sources, that determine its instructions.
 #[derive(Clone, Debug, Default, PartialEq)]
 pub(super) struct Build {
-    /// The compiler's version; `None` where it cannot be asked for.
+    /// The compiler's version; `None` if it is not known.
     pub(super) compiler: Option<String>,
     /// Cargo's profile.
     pub(super) profile: Option<String>,
 }
 
-/// Instructions a packet that a loop may take.
+/// The number of instructions per packet that a loop may take.
 #[derive(Clone, Debug, PartialEq)]
 pub(super) struct Allowance {
     pub(super) instructions: f64,
-    /// Why it is more than it was once.
+    /// Why it is higher than before, if it is.
     pub(super) rise: Option<Rise>,
 }
 
-/// A rise of a budget that has been allowed.
+/// A rise of an allowance that was accepted.
 #[derive(Clone, Debug, PartialEq)]
 pub(super) struct Rise {
-    /// Instructions a packet before.
+    /// Instructions per packet before.
     pub(super) before: f64,
-    /// Why it was allowed.
+    /// The reason.
     pub(super) reason: String,
 }
 
@@ -54,7 +54,7 @@ pub(super) struct Rise {
 pub(super) type Counts = BTreeMap<String, f64>;
 
 impl Budget {
-    /// Reads the file; a budget of nothing when there is none.
+    /// Reads the file; an empty budget if there is none.
     ///
     /// # Errors
     /// The file cannot be read, or is not a budget.
@@ -80,7 +80,7 @@ impl Budget {
         })
     }
 
-    /// Writes the file, a line a loop, and more for one whose rise has a reason.
+    /// Writes the file: one line per loop, and more for a loop whose allowance has risen.
     ///
     /// # Errors
     /// It cannot be written.
@@ -92,31 +92,30 @@ impl Budget {
         std::fs::write(path, format!("{value:#}\n")).with_context(|| path.display().to_string())
     }
 
-    /// Sees that counts of this build can be held against the budget.
+    /// Checks that counts of this build can be compared with the budget.
     ///
     /// # Errors
-    /// Something else compiled the budget's loops; the message says what to do.
+    /// The budget belongs to another build; the message says what to do.
     pub(super) fn admit(&self, build: &Build) -> anyhow::Result<()> {
         let known = |value: &Option<String>| value.as_deref().unwrap_or("unknown").to_owned();
         ensure!(
             self.loops.is_empty() || build.compiler == self.build.compiler,
-            "the budget is that of {}, and the compiler here is {}: another compiler makes other instructions. \
-             rustup takes the one that rust-toolchain.toml names, unless `cargo +...`, RUSTUP_TOOLCHAIN or RUSTC name \
-             another one; where the project itself moves to a new compiler, `cargo xtask bench gate --bless` makes \
-             its counts the budget",
+            "the budget belongs to {}, but the compiler is {}, which makes other instructions. rustup uses the \
+             compiler in rust-toolchain.toml, unless `cargo +...`, RUSTUP_TOOLCHAIN or RUSTC name another one. If the \
+             project moves to a new compiler, `cargo xtask bench gate --bless` makes its counts the budget",
             known(&self.build.compiler),
             known(&build.compiler)
         );
         ensure!(
             self.loops.is_empty() || build.profile == self.build.profile,
-            "the budget is that of Cargo's profile {}, and this program was built with {}: run `cargo xtask bench gate`",
+            "the budget belongs to Cargo's profile {}, but this program was built with {}: run `cargo xtask bench gate`",
             known(&self.build.profile),
             known(&build.profile)
         );
         Ok(())
     }
 
-    /// Holds counts against this budget. Loops of the budget that were `expected` and not counted are named too.
+    /// Compares counts with this budget. Also names loops of the budget that were `expected` and not counted.
     pub(super) fn compare(&self, now: &Counts, expected: impl Fn(&str) -> bool) -> Vec<Line> {
         let line = |name: &str| Line {
             name: name.to_owned(),
@@ -128,11 +127,11 @@ impl Budget {
         counted.chain(self.loops.keys().filter(is_gone).map(|name| line(name))).collect()
     }
 
-    /// The budget that follows from these counts. A figure rises with a reason alone, and then it is beyond the
-    /// tolerance: a little more, time after time, would be much. Loops that are `expected` and not counted go.
+    /// The new budget for these counts. An allowance rises only with a reason, and only if the count is beyond the
+    /// tolerance, because many small rises would add up. Loops that are `expected` and not counted are removed.
     ///
     /// # Errors
-    /// A loop takes more than the tolerance allows and there is no reason, or the compiler is not known.
+    /// A loop exceeds the tolerance and there is no reason, or the compiler is not known.
     pub(super) fn bless(
         &self,
         build: Build,
@@ -150,12 +149,8 @@ impl Budget {
             .collect();
         ensure!(
             reason.is_some() || risen.is_empty(),
-            "a budget rises with a written reason alone, and {} would: {}. Make them as short as they were, or say why \
-             they are longer: --bless --reason \"...\"",
-            match risen.len() {
-                1 => "this one".to_owned(),
-                count => format!("these {count}"),
-            },
+            "loops that need more instructions than before, and no reason is given: {}. Reduce them, or give the \
+             reason: --bless --reason \"...\"",
             table::some(&risen)
         );
         let mut loops = self.loops.clone();
@@ -196,20 +191,20 @@ impl Allowance {
         }
     }
 
-    /// Whether a loop of this count takes too much.
+    /// True if a loop with this count takes too much.
     pub(super) fn is_missed_by(&self, count: f64) -> bool {
         count > self.instructions * (1.0 + TOLERANCE) + ROUNDED
     }
 
-    /// Whether a loop of this count takes so much less that the budget should follow.
+    /// True if a loop with this count takes so much less that the budget should be reduced.
     pub(super) fn is_undercut_by(&self, count: f64) -> bool {
         count < self.instructions * (1.0 - TOLERANCE)
     }
 
-    /// What a loop may take that has come to this count.
+    /// The new allowance of a loop with this count.
     fn follow(&self, count: f64, reason: Option<&str>) -> Self {
         let rise = self.rise.as_ref();
-        // What a rise began at stays its beginning while it lasts.
+        // The start of a rise stays the same as long as the allowance is above it.
         let before = rise.map_or(self.instructions, |rise| rise.before);
         match reason {
             Some(reason) if self.is_missed_by(count) => {
@@ -278,7 +273,7 @@ mod tests {
             error.contains("profile dist") && error.contains("cargo xtask bench gate"),
             "{error}"
         );
-        // Nothing to hold against.
+        // There is nothing to compare with.
         Budget::default().admit(&release).unwrap();
     }
 

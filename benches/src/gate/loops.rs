@@ -21,8 +21,8 @@ use crate::traffic::{self, FRAME_LEN};
 pub(super) struct Loop {
     /// Its name in the budget.
     pub(super) name: String,
-    /// How often it is counted. What the time does besides, such as ARP tables that are cleaned once a second,
-    /// is not in every count.
+    /// How often it is counted. Work that depends on the time, such as cleaning ARP tables once a second, is not in
+    /// every count.
     pub(super) times: u32,
     work: Work,
 }
@@ -30,28 +30,28 @@ pub(super) struct Loop {
 enum Work {
     /// A configuration on the engine, with bursts of this length.
     Graph { configuration: Configuration, burst: usize, trace: Trace },
-    /// Something that is done so often, to so many packets each time.
+    /// A function that is called this often, with this number of packets each time.
     Calls { call: fn(), packets: u64, times: u64 },
 }
 
-/// Routes in tables: what a lookup takes does not depend on how many there are beside, but filling a table
-/// under callgrind takes its time.
+/// The number of routes in tables. The cost of a lookup does not depend on it, but filling a table under callgrind
+/// takes time.
 const ROUTES: usize = 10_000;
 
-/// The least packets that give the same count to a fraction of a percent from run to run.
+/// The minimum number of packets for which counts differ by less than a percent from run to run.
 const LENGTH: Length = Length { warm_up: 2048, slice: 4096, slices: 1, keep: false };
 
-/// Elements that do more the longer it takes: their counts depend on the machine. (Counter keeps rates.)
+/// Elements whose work depends on the time, so that their counts depend on the machine. (Counter keeps rates.)
 const BY_THE_CLOCK: &[&str] = &["Counter"];
 
-/// How often what is short is called, and what treats many packets.
+/// How often short functions are called, and functions that process many packets.
 const OFTEN: u64 = 2000;
 const SELDOM: u64 = 50;
 
-/// A name, a function, the packets that it treats, and how often it is called.
+/// A name, a function, the number of packets that it processes, and how often it is called.
 type Call = (&'static str, fn(), u64, u64);
 
-/// The loops that have a budget and a name that is `wanted`.
+/// The loops that have a budget and a `wanted` name.
 ///
 /// # Errors
 /// There is no traffic for them.
@@ -96,7 +96,7 @@ fn graphs(routes: &[Route], trace: &Trace) -> Vec<Loop> {
             loops.push(Loop { times: 3, ..graph(name, &configuration, burst) });
         }
     }
-    // What the engine takes for an element: of batches, for packets, and one that sends each packet by itself.
+    // The engine's cost of an element: for batches, for packets, and one that sends each packet by itself.
     for link in ["BenchPass", "BenchPacketwise", "BenchOneByOne"] {
         loops.push(graph(format!("chain of {link}"), &chain(link, 32), 32));
     }
@@ -109,7 +109,7 @@ fn graphs(routes: &[Route], trace: &Trace) -> Vec<Loop> {
 }
 
 impl Loop {
-    /// Runs the loop between two marks. Returns the packets that it treated, or the calls.
+    /// Runs the loop between two marks. Returns the number of packets, or of calls.
     ///
     /// # Errors
     /// The configuration is wrong or loses packets.
@@ -131,7 +131,7 @@ impl Loop {
     }
 }
 
-/// Takes packets and gives them back, each side with one call.
+/// Allocates and frees packets, each with one call.
 fn allocate_and_free(count: usize) {
     thread_local! {
         static BATCH: RefCell<Batch> = RefCell::default();
@@ -151,10 +151,10 @@ fn update_checksum() {
     black_box(checksum::update(black_box(0xdd2f), black_box(0x5555), black_box(0x3285)));
 }
 
-/// Packets that a call of the loops below treats.
+/// The number of packets per call of the loops below.
 const PACKETS: usize = 256;
 
-/// Keys of packets, each of which satisfies a rule, through the classifier's trees.
+/// Classifies keys of packets, each of which matches a rule.
 fn classify() {
     static FIXTURE: LazyLock<(LiveRules, Vec<Key>)> = LazyLock::new(|| {
         let set = generate::RuleSet::new(&generate::ACL1, 1000).make();
@@ -169,7 +169,7 @@ fn classify() {
     black_box(found);
 }
 
-/// Payloads of requests of the web through the automaton, eight side by side.
+/// Searches payloads of Web requests, eight side by side.
 fn search<const LEN: usize>() {
     static ENGINE: LazyLock<Option<Dfa>> = LazyLock::new(|| {
         let mut set = PatternSet::new();

@@ -1,8 +1,7 @@
-//! Instructions that hot loops may take: a budget in the repository, and a command that fails when a loop
-//! takes more.
+//! Limits the instructions of hot loops: a budget in the repository, and a command that fails if a loop takes more.
 //!
-//! Cycles say how fast a machine is today; instructions, counted by callgrind ([`crate::callgrind`]), say
-//! whether the code has changed, to a fraction of a percent and on a busy machine too. So continuous
+//! Cycles depend on the machine and its present load. Instructions, counted by callgrind ([`crate::callgrind`]), show
+//! with a precision of a fraction of a percent whether the code has changed, also on a busy machine. So continuous
 //! integration compares instructions, and people compare cycles.
 
 mod budget;
@@ -25,22 +24,22 @@ use crate::report;
 /// The budget, in the repository.
 const BUDGET: &str = concat!(env!("CARGO_MANIFEST_DIR"), "/budget.json");
 
-/// What is counted, and against which budget.
+/// What to count, and the budget to compare with.
 #[derive(clap::Args)]
 pub(crate) struct Options {
-    /// Makes what is counted now the budget. What takes more than the tolerance allows needs a reason.
+    /// Makes the present counts the new budget; a loop that exceeds the tolerance needs a reason
     #[arg(long)]
     bless: bool,
 
-    /// Why loops take more than they did; it is written into the budget beside each of them.
+    /// Why loops take more than before; the reason is stored in the budget with each of them
     #[arg(long, value_name = "WORDS", requires = "bless", value_parser = reason)]
     reason: Option<String>,
 
-    /// Counts only the loops whose names contain this; may be given several times.
+    /// Counts only the loops whose names contain this; may be given several times
     #[arg(long, value_name = "NAME")]
     only: Vec<String>,
 
-    /// The file with the budget; that of the repository unless given.
+    /// The file with the budget; by default that of the repository
     #[arg(long, value_name = "FILE", default_value = BUDGET, hide_default_value = true)]
     budget: PathBuf,
 
@@ -50,16 +49,16 @@ pub(crate) struct Options {
 }
 
 impl Options {
-    /// Counts, prints the table, and either writes the budget or holds against it.
+    /// Counts, prints the table, and either writes the budget or compares with it.
     ///
     /// # Errors
-    /// A loop takes more than its budget and the tolerance, or has none, or cannot be counted.
+    /// A loop exceeds its budget and the tolerance, has no budget, or cannot be counted.
     pub(crate) fn run(&self) -> anyhow::Result<()> {
         let before = Budget::read(&self.budget)?;
         let build = build();
         let has_avx2 = Level::of_processor() >= Level::Avx2;
         let whole = self.only.is_empty() && has_avx2;
-        // A budget is that of one compiler: what is not counted now stays in it.
+        // A budget belongs to one compiler. Loops that are not counted now keep their allowance.
         if !self.bless || !whole {
             before.admit(&build)?;
         }
@@ -75,14 +74,14 @@ impl Options {
         if self.bless {
             let after = before.bless(build, &now, expected, self.reason.as_deref())?;
             after.write(&self.budget)?;
-            println!("the budget is now this: {}", self.budget.display());
+            println!("wrote the new budget to {}", self.budget.display());
             return Ok(());
         }
         let over = lines.iter().filter(|line| line.fails()).count();
         ensure!(
             over == 0,
-            "{over} of {} loops miss the budget ({}); make them as short as they were, or say with \
-             `cargo xtask bench gate --bless --reason \"...\"` why they may be so",
+            "{over} of {} loops miss the budget ({}): reduce them, or accept them with \
+             `cargo xtask bench gate --bless --reason \"...\"`",
             lines.len(),
             self.budget.display()
         );
@@ -103,8 +102,8 @@ impl Options {
     }
 }
 
-/// Least instructions a packet, by loop: of the clones that every processor runs, and beside them, where this one has
-/// AVX2, of those for it.
+/// The minimum instructions per packet by loop: of the code for every processor, and, if this one has AVX2, of the
+/// code for AVX2.
 fn count(words: &[String]) -> anyhow::Result<Counts> {
     let has_avx2 = Level::of_processor() >= Level::Avx2;
     let (baseline, avx2) = std::thread::scope(|scope| {
@@ -126,7 +125,7 @@ fn count(words: &[String]) -> anyhow::Result<Counts> {
     Ok(counts)
 }
 
-/// How the names of loops end that were counted for AVX2.
+/// The suffix of the names of loops that were counted for AVX2.
 const AVX2: &str = ", AVX2";
 
 /// What is run under callgrind: every loop, as often as it has to be.
@@ -154,7 +153,7 @@ impl Worker {
     }
 }
 
-/// A reason says something.
+/// Checks that a reason is not empty.
 fn reason(words: &str) -> Result<String, String> {
     match words.trim() {
         "" => Err("say why, in words".to_owned()),
@@ -162,7 +161,7 @@ fn reason(words: &str) -> Result<String, String> {
     }
 }
 
-/// What this program was built by. Another compiler, or another profile, makes other instructions of the same sources.
+/// The build of this program. Another compiler or profile makes other instructions from the same sources.
 fn build() -> Build {
     let rustc = std::env::var_os("RUSTC").unwrap_or_else(|| "rustc".into());
     // Asked for in the sources, where a file names the toolchain.

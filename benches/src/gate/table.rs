@@ -5,7 +5,7 @@ use serde_json::{Value, json};
 use super::budget::Allowance;
 use crate::report::rounded;
 
-/// A loop's line in the table: instructions a packet that it may take and that it takes.
+/// A line of the table: the allowance of a loop in instructions per packet, and its present count.
 #[derive(Clone, Debug, PartialEq)]
 pub(super) struct Line {
     pub(super) name: String,
@@ -14,12 +14,12 @@ pub(super) struct Line {
 }
 
 impl Line {
-    /// By how much more than its budget the loop takes, as a fraction of it.
+    /// The relative difference from the budget.
     fn change(&self) -> Option<f64> {
         Some(self.now? / self.budget.as_ref()?.instructions - 1.0)
     }
 
-    /// Whether it takes too much, or has no budget, or has one and is not there.
+    /// True if it takes too much, has no budget, or has a budget and was not found.
     pub(super) fn fails(&self) -> bool {
         let both = self.budget.as_ref().zip(self.now);
         both.is_none_or(|(budget, now)| budget.is_missed_by(now))
@@ -41,15 +41,17 @@ impl Line {
     fn verdict(&self) -> &'static str {
         match (&self.budget, self.now) {
             (None, _) => "  has no budget",
-            (_, None) => "  is no more",
+            (_, None) => "  no longer exists",
             (Some(budget), Some(now)) if budget.is_missed_by(now) => "  TOO MUCH",
-            (Some(budget), Some(now)) if budget.is_undercut_by(now) => "  less: bless it",
+            (Some(budget), Some(now)) if budget.is_undercut_by(now) => {
+                "  less: update it with --bless"
+            }
             _ => "",
         }
     }
 }
 
-/// The table for people; below a loop whose budget has risen, from what and why.
+/// The table as text. After a loop whose allowance has risen, it shows the earlier count and the reason.
 pub(super) fn table(lines: &[Line]) -> String {
     let mut text = format!(
         "{:<42}{:>10}{:>10}{:>9}   instructions a packet\n",
@@ -71,7 +73,7 @@ pub(super) fn table(lines: &[Line]) -> String {
     text
 }
 
-/// The first of these names, and how many more there are.
+/// The first of these names, and the number of the others.
 pub(super) fn some(names: &[&str]) -> String {
     const SHOWN: usize = 6;
     let more = names.len().saturating_sub(SHOWN);
@@ -93,9 +95,9 @@ mod tests {
     fn the_table_says_what_is_wrong_with_a_loop() {
         let cases = [
             (line(Some(100.0), Some(110.0)), "+10.0 %  TOO MUCH"),
-            (line(Some(100.0), Some(90.0)), "-10.0 %  less: bless it"),
+            (line(Some(100.0), Some(90.0)), "-10.0 %  less: update it with --bless"),
             (line(None, Some(1.0)), "has no budget"),
-            (line(Some(1.0), None), "is no more"),
+            (line(Some(1.0), None), "no longer exists"),
         ];
         for (line, verdict) in cases {
             let text = table(std::slice::from_ref(&line));

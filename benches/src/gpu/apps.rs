@@ -1,5 +1,5 @@
 //! The applications of Snap's evaluation, each in a form for the CPU and one for a device: configurations in
-//! `benches/configs/gpu`, and what they work on.
+//! `benches/configs/gpu`, and their data.
 
 use std::fs;
 
@@ -35,7 +35,7 @@ macro_rules! app {
 }
 
 impl App {
-    /// Nothing: the bound of all others.
+    /// Forwards packets: the upper limit of all others.
     pub(super) const FORWARDER: Self = app!("forwarder", "forwarder", "forwarder");
     /// IPv4 lookup.
     pub(super) const ROUTER: Self = app!("IP router", "router-cpu", "router");
@@ -66,7 +66,7 @@ pub(super) enum Form {
     Section {
         /// Most packets of a batch.
         batch: usize,
-        /// Whether whole packets are copied, not only the slices that are asked for.
+        /// True if whole packets are copied, not only the required slices.
         whole: bool,
     },
 }
@@ -78,7 +78,7 @@ impl Form {
     }
 }
 
-/// What the applications work on: routes, rules, patterns, packets.
+/// The data of the applications: routes, rules, patterns, packets.
 pub(super) struct Fixture {
     folder: TempDir,
     /// The device that sections run on, as `GPURuntime` names it.
@@ -94,14 +94,14 @@ const UDP: u8 = 17;
 /// Frames of a trace.
 const FRAMES: usize = if cfg!(test) { 300 } else { 8192 };
 
-/// One frame in so many has a phrase that is looked for.
+/// One frame in this number contains a phrase that is searched for.
 const ALERTS: usize = if cfg!(test) { 10 } else { 1000 };
 
-/// Bytes at the end of each frame that are the feed's, where packets are due at times.
+/// The number of bytes at the end of each frame that the feed uses if packets have due times.
 const STAMP: usize = 8;
 
 impl Fixture {
-    /// Makes so many routes and rules, and files of these and of the patterns.
+    /// Makes this number of routes and rules, and files of these and of the patterns.
     ///
     /// # Errors
     /// A file cannot be written.
@@ -135,8 +135,8 @@ impl Fixture {
         Ok(Self { folder, device: device.to_owned(), routes, headers, patterns })
     }
 
-    /// Frames of so many bytes, the check sequence of Ethernet included, with requests and answers of HTTP in them, and now and
-    /// then a phrase that is looked for.
+    /// Frames of this length, including the Ethernet checksum, with HTTP requests and responses, some of which
+    /// contain a phrase that is searched for.
     pub(super) fn frames(&self, bytes: usize) -> Frames {
         let mut at = 0;
         self.frames_with(bytes, |random, room| {
@@ -223,10 +223,10 @@ impl Fixture {
         graph
     }
 
-    /// Checks that an application does the same on the CPU and in a section.
+    /// Checks that an application gives the same results on the CPU and in a section.
     ///
     /// # Errors
-    /// It does not, or loses packets.
+    /// It does not, or it loses packets.
     pub(super) fn gate(
         &self,
         app: App,
@@ -238,10 +238,10 @@ impl Fixture {
     }
 }
 
-/// Checks that two configurations send the same.
+/// Checks that two configurations send the same packets.
 ///
 /// # Errors
-/// They do not, or lose packets.
+/// They do not, or they lose packets.
 pub(super) fn agree(
     one: &Graph,
     other: &Graph,

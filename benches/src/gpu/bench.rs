@@ -1,4 +1,4 @@
-//! What every figure is made on.
+//! The common data of all figures.
 
 use std::sync::Arc;
 use std::time::Duration;
@@ -11,7 +11,7 @@ use super::apps::Fixture;
 use crate::lookup::tables;
 use crate::traffic;
 
-/// Routes that are made up where there are no real ones, for the kernel by itself.
+/// The number of generated routes for the kernel alone, if there are no real ones.
 const MANY_ROUTES: usize = 512_000;
 
 /// Routes, and of what kind they are.
@@ -21,7 +21,7 @@ pub(super) struct Routes {
 }
 
 impl Routes {
-    /// The Internet's 512,621 of May 2014, where they have been fetched and named, else as many that are made up.
+    /// The Internet's 512,621 routes of May 2014 if they were fetched, otherwise as many generated ones.
     pub(super) fn find() -> anyhow::Result<Self> {
         let file = Data::Routes.folder().map(|folder| folder.join("ipasn_20140513.dat"));
         Ok(match file.filter(|file| file.is_file()) {
@@ -44,19 +44,19 @@ pub(super) struct Bench {
     /// For the kernel by itself.
     pub(super) routes: Routes,
     pub(super) device: Arc<dyn Device>,
-    /// Whether what the design asks of a GPU is asked of the device.
+    /// True if the device is a GPU, so that the design's targets apply.
     pub(super) is_gpu: bool,
-    /// Bytes a second to the device, of a GPU.
+    /// Bytes per second to the device, for a GPU.
     pub(super) bus: Option<f64>,
     pub(super) fixture: Fixture,
-    /// What the figures are true of, for the notes.
+    /// The machine and the device, for the notes.
     pub(super) place: String,
-    /// Whether to do no more than shows that the figures can be made: two values of what varies.
+    /// True for a quick test that the figures can be made: two values of each parameter.
     pub(super) brief: bool,
 }
 
 impl Bench {
-    /// The values of what varies: all, or in brief the first and the last one.
+    /// The values of a parameter: all, or the first and the last one in a quick test.
     pub(super) fn values<T: Copy>(&self, all: &[T]) -> Vec<T> {
         match all {
             [first, .., last] if self.brief => vec![*first, *last],

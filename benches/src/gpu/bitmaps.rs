@@ -1,7 +1,8 @@
-//! The classifier that Snap's CPU had: for each field and each stretch of its values a bitmap of the rules that hold there. A packet
-//! is classified by the first bit that is set in all of its fields' bitmaps (Lakshman and Stiliadis, SIGCOMM'98).
+//! The classifier that Snap used on the CPU: for each field and each range of its values, a bitmap of the rules that
+//! match there. A packet is classified by the first bit that is set in the bitmaps of all its fields (Lakshman and
+//! Stiliadis, SIGCOMM'98).
 //!
-//! The five fields of IP; rules that name Ethernet's have none of these bitmaps.
+//! It supports the five IP fields, not those of Ethernet.
 
 use anyhow::ensure;
 use millrace_testkit::generate::rules::{ALL_PORTS, Header, IPV4, Rule};
@@ -9,7 +10,7 @@ use millrace_testkit::generate::rules::{ALL_PORTS, Header, IPV4, Rule};
 /// Fields: addresses, ports, protocol.
 const FIELDS: usize = 5;
 
-/// The value of a field that a packet has not.
+/// The value of a field that a packet lacks.
 const ABSENT: u64 = 1 << 40;
 
 /// The values of a packet's fields.
@@ -22,19 +23,19 @@ pub(super) struct Bitmaps {
     words: usize,
 }
 
-/// The stretches of a field's values.
+/// The ranges of a field's values.
 struct Field {
-    /// The first value of each, in rising order.
+    /// The first value of each range, in ascending order.
     starts: Vec<u64>,
-    /// A bitmap for each, one behind the other.
+    /// The bitmaps of the ranges, one after the other.
     bits: Vec<u64>,
 }
 
 impl Bitmaps {
-    /// Makes them.
+    /// Builds the bitmaps.
     ///
     /// # Errors
-    /// A rule asks for a field of Ethernet.
+    /// A rule has a condition on an Ethernet field.
     pub(super) fn new(rules: &[Rule]) -> anyhow::Result<Self> {
         for rule in rules {
             let asks = rule.ethernet != [None; 2] || rule.ether_type.is_some();
@@ -88,7 +89,7 @@ impl Field {
     }
 }
 
-/// What a rule takes of each field, the end not included. A field that it does not ask for may be absent.
+/// The range of each field that a rule matches, without the end. A field without a condition may be absent.
 fn ranges(rule: &Rule) -> [(u64, u64); FIELDS] {
     let any = (0, ABSENT + 1);
     let [source, destination] = rule.nets.map(|net| match net.length {

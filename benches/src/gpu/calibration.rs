@@ -1,4 +1,4 @@
-//! What a GPU's bus, a launch and a submission cost, and what threads a text is worth.
+//! Measures the cost of a GPU's bus, of a launch and of a submission, and the best number of threads per text.
 
 use std::path::PathBuf;
 use std::time::Duration;
@@ -10,14 +10,14 @@ use serde_json::json;
 use crate::machine::Machine;
 use crate::report;
 
-/// What the bus, a launch and a submission cost: for a GPU alone.
+/// The cost of the bus, of a launch and of a submission; needs a GPU
 #[derive(clap::Args)]
 pub(crate) struct Calibration {
     /// The GPU's number.
     #[arg(long, value_name = "N", default_value_t = 0)]
     gpu: usize,
 
-    /// MiB that are copied at once for the rates.
+    /// The size of copies for measuring the rates, in MiB
     #[arg(long, value_name = "N", default_value_t = 64, value_parser = clap::value_parser!(u32).range(1..=1024))]
     size: u32,
 

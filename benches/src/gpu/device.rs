@@ -1,5 +1,6 @@
-//! A device by itself: slots that were filled once go through one stage over and over. With all copies, from pinned memory to
-//! results in pinned memory (C), or the kernels alone (K). What gathering packets costs is not in it.
+//! Measures a device alone: slots that were filled once are processed by one stage repeatedly. Either with all
+//! copies, from pinned memory to results in pinned memory (C), or the kernels alone (K). The cost of gathering
+//! packets is not included.
 
 use std::ops::Range;
 use std::sync::Arc;
@@ -21,11 +22,11 @@ use millrace_gpu::{
 
 use crate::feed::Frames;
 
-/// Batches under way at a time, of one lane.
+/// The number of a lane's batches in flight.
 const SLOTS: usize = 6;
 
-/// Batches of which the kernels run at a time: as many as several lanes have under way, since one of some thousand rows leaves
-/// most of a large GPU idle.
+/// The number of batches whose kernels run at the same time: as many as several lanes have in flight, because one
+/// batch of some thousand rows uses only a small part of a large GPU.
 const KERNELS: usize = 16;
 
 /// Opens a device by the name that GPURuntime takes.
@@ -137,7 +138,7 @@ pub(super) fn packets(
     frames.iter().cycle().take(count).map(|frame| packet(frame)).collect()
 }
 
-/// A stage on a device, with batches of the same packets in slots.
+/// A stage on a device, with the same packets in all slots.
 pub(super) struct Loaded {
     device: Arc<dyn Device>,
     plan: Arc<Plan>,
@@ -171,7 +172,7 @@ impl Loaded {
         Ok(Self { device, plan, lane, tables: vec![table], rows: packets.len(), payload })
     }
 
-    /// What the kernel finds of each packet.
+    /// The results of the kernel for each packet.
     ///
     /// # Errors
     /// The device fails.
@@ -185,7 +186,7 @@ impl Loaded {
         Ok(outcome.results(0).to_vec())
     }
 
-    /// Million packets a second with all copies, from one lane, over a while.
+    /// Millions of packets per second with all copies, from one lane.
     ///
     /// # Errors
     /// The device fails.
@@ -210,8 +211,7 @@ impl Loaded {
         Ok(self.millions(batches, took))
     }
 
-    /// Million packets a second in the kernel alone, measured so often for a while each; nothing where kernels do not run by
-    /// themselves.
+    /// Millions of packets per second of the kernel alone, measured several times; empty if kernels cannot run alone.
     ///
     /// # Errors
     /// The device fails.
@@ -224,7 +224,7 @@ impl Loaded {
         let mut lane = self.device.open_lane(&self.plan, KERNELS)?;
         fill(&mut *lane, &self.plan, packets)?;
         let mut run = |times| lane.time_kernels(self.rows, self.payload, &self.tables, times);
-        // How many runs take that long.
+        // The number of runs in this time.
         let once = match run(1) {
             Err(DeviceError::Unsupported(_)) => return Ok(Vec::new()),
             took => took?.max(Duration::from_nanos(1)),

@@ -1,5 +1,5 @@
-//! What a device is measured on by itself: a kernel, its table, packets; who else does the same; and the configurations in which
-//! elements do it.
+//! The jobs with which a device is measured alone: a kernel, its table and packets; other engines that do the same;
+//! and the configurations whose elements do it.
 
 use std::hint::black_box;
 use std::net::Ipv6Addr;
@@ -43,7 +43,7 @@ const SEARCHED: usize = 1518;
 /// Packets at a time, of the CPU's engines: a batch of the graph.
 const BURST: usize = 256;
 
-/// Which job it is.
+/// The kind of job.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Subject {
     /// IPv4 routes.
@@ -54,17 +54,17 @@ pub(super) enum Subject {
     Classify(&'static str),
     /// Patterns in harmless text.
     Search,
-    /// Patterns in text that is almost made of them.
+    /// Patterns in text that nearly matches.
     NearMiss,
 }
 
 /// A job.
 pub(super) struct Job {
     pub(super) subject: Subject,
-    /// What it is, for people.
+    /// Its name in tables.
     pub(super) name: String,
     pub(super) packets: Vec<Packet>,
-    /// Bits of a packet that are searched, in the mean.
+    /// The mean number of searched bits per packet.
     pub(super) bits: f64,
     pub(super) stage: Bare,
     /// Our own engine, and one as in Snap.
@@ -72,7 +72,7 @@ pub(super) struct Job {
     pub(super) frames: Frames,
     /// The application whose elements do it.
     app: App,
-    /// What is other than in the application: files by variables, and what is written to handlers.
+    /// What differs from the application: files as variables, and texts that are written to handlers.
     variables: Vec<(&'static str, String)>,
     writes: Vec<(String, String)>,
 }
@@ -91,7 +91,7 @@ impl Job {
     }
 }
 
-/// One who does the job on the CPU: for all packets at each call.
+/// An engine on the CPU, which processes all packets at each call.
 pub(super) struct Engine {
     pub(super) name: &'static str,
     work: Box<dyn Fn() + Sync>,
@@ -99,7 +99,7 @@ pub(super) struct Engine {
 }
 
 impl Engine {
-    /// `work` finds out, and gives nothing; `results` gives what the device should find.
+    /// `work` computes the results and discards them. `results` returns what the device should find.
     fn new(
         name: &'static str,
         work: impl Fn() + Sync + 'static,
@@ -108,12 +108,12 @@ impl Engine {
         Self { name, work: Box::new(work), results: Box::new(results) }
     }
 
-    /// What it finds of each packet, as the kernel says it.
+    /// The results for each packet, as the kernel reports them.
     pub(super) fn results(&self) -> Vec<u32> {
         (self.results)()
     }
 
-    /// Million packets a second on these cores together, over a while.
+    /// Millions of packets per second on these cores together.
     ///
     /// # Errors
     /// The program may not run on one of them.
@@ -144,7 +144,7 @@ impl Engine {
     }
 }
 
-/// Makes all jobs, one after the other, for they are large.
+/// Makes all jobs one after the other, because they are large.
 ///
 /// # Errors
 /// One cannot be made or measured.
@@ -181,7 +181,7 @@ fn kernel_routes<A: Address>(routes: &[Route<A>]) -> Vec<table::Route<A::Bits>> 
     routes.iter().map(route).collect()
 }
 
-/// How many outputs routes lead to, at most.
+/// The maximum number of outputs that routes lead to.
 const HOPS: usize = 8;
 
 /// An engine of the route elements: many addresses side by side, or one by one.
@@ -364,7 +364,7 @@ fn classify(bench: &Bench, kind: &'static Kind) -> anyhow::Result<Job> {
     })
 }
 
-/// Both automata for a set of patterns: our own, and one that follows one payload after the other.
+/// Both automata for a set of patterns: our own, and one that processes one payload after the other.
 type Automata = Arc<(Dfa, AhoCorasick)>;
 
 fn automata(patterns: &[Vec<u8>]) -> anyhow::Result<(Automata, Arc<Vec<u32>>)> {
@@ -415,7 +415,7 @@ fn search(
         },
         move || {
             let mut found = Vec::new();
-            // The kernel counts rules from 0, and has a word for none.
+            // The kernel counts rules from 0, and uses a special value for none.
             let mut tell =
                 |part: &[u32]| found.extend(part.iter().map(|rule| rule.wrapping_sub(1)));
             follow(&same.0, &all, &mut tell);

@@ -1,8 +1,8 @@
-//! Lookups, classifier and matcher by themselves: the kernel alone (K), with all copies (C), from packets to packets (E), and the
-//! CPU's engines.
+//! Lookups, classifier and matcher alone: the kernel alone (K), with all copies (C), from packets to packets (E), and
+//! the CPU's engines.
 //!
-//! Before anything is timed the kernel, our engine and the one as in Snap must find the same of every packet, and the section must
-//! send what the CPU's elements send.
+//! Before the measurement, the kernel, our engine and the one as in Snap must find the same for every packet, and the
+//! section must send the same packets as the CPU's elements.
 
 use anyhow::{Context, ensure};
 
@@ -17,19 +17,19 @@ use crate::report::median;
 /// Packets of a batch.
 const BATCHES: [usize; 6] = [256, 512, 1024, 2048, 4096, PACKETS];
 
-/// What was measured of a job, in million packets a second.
+/// The results of a job, in millions of packets per second.
 struct Measured {
     subject: Subject,
     name: String,
     /// Bits of a packet that are searched.
     bits: f64,
-    /// By the size of batches: the kernel alone, where that can be measured, and with all copies.
+    /// By the size of batches: the kernel alone, if that can be measured, and with all copies.
     kernel: Vec<(f64, f64)>,
     copied: Vec<(f64, f64)>,
-    /// From packets to packets, in batches of the largest size, and by the CPU's elements.
+    /// From packets to packets in the largest batches, and by the CPU's elements.
     section: f64,
     elements: f64,
-    /// Our engine and one as in Snap: the name, on one core, on all cores.
+    /// Our engine and the one as in Snap: the name, the rate on one core, and on all cores.
     engines: Vec<(&'static str, f64, f64)>,
 }
 
@@ -158,7 +158,7 @@ impl Measured {
         }
     }
 
-    /// What the design asks for, of the largest batches.
+    /// The design's targets, for the largest batches.
     fn targets(&self, bench: &Bench) -> Vec<Target> {
         let last = |points: &[(f64, f64)]| points.last().map(|(_, rate)| *rate);
         let (kernel, copied) = (last(&self.kernel), last(&self.copied).unwrap_or(f64::NAN));

@@ -42,29 +42,30 @@ pub(crate) use self::calibration::Calibration;
 use crate::figures::runner::{Choice, List};
 use crate::machine::{self, Machine};
 
-/// Which figures, on what, and where they go.
+/// Which figures to make, with which data, and where to write them.
 #[derive(clap::Args)]
 pub(crate) struct Options {
     #[command(flatten)]
     choice: Choice,
 
-    /// What sections run on, as the element GPURuntime takes it: auto, cuda, host or simulator.
+    /// The device of sections, as an argument of GPURuntime: auto, cuda, host or simulator
     #[arg(long, value_name = "DEVICE", default_value = "auto")]
     device: String,
 
-    /// Packets of a run from device to device.
+    /// Packets per run from device to device
     #[arg(long, value_name = "N", default_value_t = 400_000, value_parser = clap::value_parser!(u32).range(10_000..))]
     packets: u32,
 
-    /// Milliseconds that a kernel, copies and engines are timed each time.
+    /// The duration of each measurement of a kernel, of copies and of engines, in milliseconds
     #[arg(long, value_name = "N", default_value_t = 50, value_parser = clap::value_parser!(u64).range(1..=10_000))]
     window: u64,
 
-    /// Rules of the classifier.
+    /// The number of rules of the classifier
     #[arg(long, value_name = "N", default_value_t = 10_000, value_parser = clap::value_parser!(u32).range(1..=100_000))]
     rules: u32,
 
-    /// Patterns, one a line; the phrases of modsecurity-crs unless given, or made up where these are not there.
+    /// A file with one pattern per line; by default the phrases of modsecurity-crs, or generated patterns if these
+    /// were not fetched
     #[arg(long, value_name = "FILE")]
     patterns: Option<PathBuf>,
 }
@@ -82,23 +83,24 @@ const FIGURES: &List<Bench> = &[
     ("faults", sweep::faults),
 ];
 
-/// How often each case is measured unless said.
+/// The default number of measurements of each case.
 const ROUNDS: u32 = 7;
 
-/// Patterns that are made up where there are none: as many as the largest free set of phrases has.
+/// The number of generated patterns, which is that of the largest free set of phrases.
 const PATTERNS: usize = 3640;
 
 /// Routes in the applications' tables.
 const ROUTES: usize = 130_000;
 
-/// Bytes that are copied at once to see how fast that goes.
+/// The size of copies for measuring their rate.
 const COPIED: usize = 64 << 20;
 
 impl Options {
     /// Makes the figures.
     ///
     /// # Errors
-    /// A configuration is wrong, does not in a section what it does on the CPU or loses packets, or a file cannot be written.
+    /// A configuration is wrong, gives other results in a section than on the CPU, or loses packets; or a file cannot
+    /// be written.
     pub(crate) fn run(&self) -> anyhow::Result<()> {
         self.choice.check(FIGURES)?;
         let machine = Machine::look();
@@ -149,7 +151,7 @@ impl Options {
         })
     }
 
-    /// What is looked for in payloads, and where it comes from.
+    /// The patterns, and where they come from.
     fn patterns(&self) -> anyhow::Result<(Vec<Vec<u8>>, &'static str)> {
         if let Some(file) = &self.patterns {
             return Ok((lines(file)?, "of a file"));
@@ -171,7 +173,7 @@ fn lines(file: &std::path::Path) -> anyhow::Result<Vec<Vec<u8>>> {
 mod tests {
     use super::*;
 
-    /// Every figure checks what it measures: that it is made is the test.
+    /// Every figure checks what it measures, so making it is the test.
     #[test]
     fn every_figure_can_be_made() {
         let cores = machine::cores().unwrap();

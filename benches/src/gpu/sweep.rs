@@ -27,8 +27,8 @@ const MIDDLE: usize = 512;
 const GAP: usize = 20;
 
 impl Bench {
-    /// Million packets a second through a configuration as fast as it goes, the median of the rounds. Where no GPU takes part, by
-    /// processor time: who shares the machine slows all alike.
+    /// Millions of packets per second through a configuration at the maximum rate, the median of the rounds. Without
+    /// a GPU, by processor time, so that other programs on the machine do not matter.
     ///
     /// # Errors
     /// It is wrong, or loses packets.
@@ -63,7 +63,7 @@ impl Bench {
         median(seen).context("no rounds")
     }
 
-    /// The same of an application, after a check that the form does what the CPU's elements do.
+    /// The same for an application, after checking that its results are those of the CPU's elements.
     fn checked_rate(
         &self,
         app: App,
@@ -87,7 +87,7 @@ impl Bench {
         Target { what: what.into(), value, bound, judged: self.is_gpu }
     }
 
-    /// What one must know to read a figure right.
+    /// Notes that are needed to read a figure correctly.
     pub(super) fn notes(&self, more: &str) -> Vec<String> {
         vec![self.place.clone(), more.to_owned()]
     }
@@ -299,7 +299,7 @@ pub(super) fn latency(bench: &Bench) -> anyhow::Result<Figure> {
     })
 }
 
-/// Cores that the design's figure is for.
+/// The number of cores of the design's target.
 const CORES: usize = 4;
 
 /// The IDS router on several cores, beside its bound.
@@ -324,7 +324,7 @@ pub(super) fn cores(bench: &Bench) -> anyhow::Result<Figure> {
     let most = counts.last().copied().unwrap_or(1);
     let last = series.each_ref().map(|one| one.points.last().map_or(f64::NAN, |(_, rate)| *rate));
     let [forwarder, cpu, section] = last;
-    // With fewer cores it is another figure.
+    // With fewer cores the target does not apply.
     let ask = |what: &str, value, bound| Target {
         judged: bench.is_gpu && most == CORES,
         ..bench.target(format!("IDS router at {SIZE} bytes on {most} cores: {what}"), value, bound)
@@ -347,7 +347,7 @@ pub(super) fn cores(bench: &Bench) -> anyhow::Result<Figure> {
     })
 }
 
-/// Order and loss on a device that fails: the simulator, whatever the device of the other figures.
+/// Order and loss on a device that fails: always the simulator.
 pub(super) fn faults(bench: &Bench) -> anyhow::Result<Figure> {
     let seeds = bench.values(&[1, 2, 3]);
     let numbered = bench.packets as u64 / 10;
@@ -358,9 +358,9 @@ pub(super) fn faults(bench: &Bench) -> anyhow::Result<Figure> {
     for seed in seeds {
         let mut graph = bench.fixture.graph(App::IDS_ROUTER, Form::section(256));
         graph.set("gpu", format!("simulator, FAULTS 1%, SEED {seed}, PATIENCE 20ms"));
-        // What comes out is what the CPU's elements send; a packet that is lost is an error.
+        // The output must be that of the CPU's elements; a lost packet is an error.
         agree(&elements, &graph, &frames, &cores)?;
-        // Due one cycle after the other, so that the time is a number.
+        // Due times one cycle apart, so that the time serves as a number.
         let arrivals = Arrivals::At((0..numbered).collect());
         let run = Run { graph: &graph, burst: BURST, cores: &cores, frames: &frames, arrivals };
         let passage = run.run()?;
@@ -397,7 +397,7 @@ pub(super) fn faults(bench: &Bench) -> anyhow::Result<Figure> {
     })
 }
 
-/// What a rate is on a link, for frames of so many bytes.
+/// The rate on a link for frames of this length.
 fn gigabits(bytes: usize, rate: f64) -> f64 {
     rate * 1e6 * ((bytes + GAP) * 8) as f64 / 1e9
 }

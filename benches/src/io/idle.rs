@@ -1,5 +1,4 @@
-//! What a packet takes that comes alone: the round trip of an echo through a forwarder that has nothing else
-//! to do.
+//! The latency of a single packet: the round trip of an echo through an idle forwarder.
 
 use anyhow::Context;
 use serde_json::{Value, json};
@@ -10,7 +9,7 @@ use crate::report::{median, rounded};
 
 pub(super) const GROUP: &str = "idle";
 
-/// A forwarder, and how long echoes took through it, in microseconds.
+/// A forwarder, and the round trips of echoes through it in microseconds.
 pub(super) struct Case {
     name: &'static str,
     forwarder: Forwarder,

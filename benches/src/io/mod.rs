@@ -1,15 +1,16 @@
-//! What devices bring: packets a second through each method, for lengths of bursts and of packets,
-//! beside the kernel's bridge and loops without a graph. The sweeps are those of FastClick's paper
-//! (Barbette et al., ANCS'15, figures 5 and 6).
+//! Packets per second through each method of devices, for lengths of bursts and of packets, compared with the
+//! kernel's bridge and with loops without a graph. The parameters are those of FastClick's paper (Barbette et al.,
+//! ANCS'15, figures 5 and 6).
 //!
-//! The devices are virtual Ethernet interfaces between network namespaces ([`rig`]); a packet's way
-//! through them costs the kernel about as much as the program, on the sender's core or on the
-//! forwarder's. So the rates say which method is faster, not what a card would do, and the column
-//! with the processor time of the program alone says what a packet costs it, its system calls
-//! included.
+//! The devices are virtual Ethernet interfaces between network namespaces ([`rig`]). They cost the kernel about as
+//! much per packet as the program needs, on the sender's core or on the forwarder's. So the rates show which method
+//! is faster, not what a card would reach. The column with the processor time of the program shows the cost of a
+//! packet, including system calls.
 
 mod idle;
+mod meter;
 mod rig;
+mod sandbox;
 
 use std::path::PathBuf;
 use std::time::Duration;
@@ -17,7 +18,7 @@ use std::time::Duration;
 use anyhow::{Context, ensure};
 use serde_json::{Value, json};
 
-use self::rig::{Forwarder, Rig, Sample};
+use self::rig::{Forwarder, Rig, SHORTEST, Sample, forwarder};
 use crate::machine::{self, Machine};
 use crate::report::{self, median, rounded};
 
@@ -28,11 +29,11 @@ pub(crate) struct Options {
     #[arg(long, value_name = "N", default_value_t = 3, value_parser = clap::value_parser!(u32).range(1..))]
     rounds: u32,
 
-    /// Milliseconds that are timed in each round.
+    /// The duration of each measurement in milliseconds
     #[arg(long, value_name = "N", default_value_t = 300, value_parser = clap::value_parser!(u64).range(10..=60_000))]
     window: u64,
 
-    /// Measures only the groups of this name: methods, burst, length, ring, idle.
+    /// Measures only the groups of this name: methods, burst, length, ring, idle, sandbox
     #[arg(long, value_name = "GROUP")]
     only: Vec<String>,
 
@@ -45,15 +46,13 @@ pub(crate) struct Options {
 struct Case {
     group: &'static str,
     name: String,
-    /// What varies within the group, if it is a number.
+    /// The value of the parameter that the group varies, if it is a number.
     value: Option<usize>,
     forwarder: Forwarder,
     length: usize,
     samples: Vec<Sample>,
 }
 
-/// The shortest frame, without its check sequence.
-const SHORTEST: usize = 60;
 /// The methods that FromDevice and ToDevice have on interfaces of the kernel.
 const METHODS: &[&str] = &["SOCKET", "LINUX", "XDP"];
 const BURSTS: &[usize] = &[1, 2, 4, 8, 16, 32, 64, 128, 256];
@@ -65,7 +64,7 @@ impl Options {
     /// Measures and reports.
     ///
     /// # Errors
-    /// There are no privileges, not two cores, or a case does not forward.
+    /// There are no privileges, fewer than two cores, or a case does not forward.
     pub(crate) fn run(&self) -> anyhow::Result<()> {
         ensure!(rustix::process::geteuid().is_root(), "network namespaces take the rights of root");
         let cores = machine::cores()?;
@@ -79,10 +78,12 @@ impl Options {
         cases.retain(|case| self.only.is_empty() || self.only.iter().any(|o| o == case.group));
         let mut idle = idle::cases();
         idle.retain(|_| self.only.is_empty() || self.only.iter().any(|o| o == idle::GROUP));
-        let is_nothing = cases.is_empty() && idle.is_empty();
+        let mut sandbox = sandbox::cases();
+        sandbox.retain(|_| self.only.is_empty() || self.only.iter().any(|o| o == sandbox::GROUP));
+        let is_nothing = cases.is_empty() && idle.is_empty() && sandbox.is_empty();
         ensure!(!is_nothing, "--only: there is no group of this name");
         let rig = Rig::new([first, last]);
-        for _ in 0..self.rounds {
+        for round in 0..self.rounds {
             for case in &mut cases {
                 let window = Duration::from_millis(self.window);
                 let sample = rig
@@ -93,13 +94,17 @@ impl Options {
             for case in &mut idle {
                 case.measure(&rig)?;
             }
+            for case in &mut sandbox {
+                case.measure(&rig, Duration::from_millis(self.window), round)?;
+            }
         }
-        print!("{}{}", tell(&cases), idle::tell(&idle));
+        print!("{}{}{}", tell(&cases), idle::tell(&idle), sandbox::tell(&sandbox));
         let options = json!({
             "suite": "io", "rounds": self.rounds, "window_ms": self.window, "cores": [first, last],
         });
         let rows = cases.iter().map(|case| case.json(&cases));
-        let rows = rows.chain(idle.iter().map(idle::Case::json)).collect();
+        let rows = rows.chain(idle.iter().map(idle::Case::json));
+        let rows = rows.chain(sandbox.iter().flat_map(sandbox::Case::json)).collect();
         report::write(self.json.as_deref(), &machine, options, rows)
     }
 }
@@ -141,20 +146,12 @@ fn cases() -> Vec<Case> {
     cases
 }
 
-fn forwarder(method: &str, burst: usize) -> Forwarder {
-    Forwarder::Millrace(format!(
-        "FromDevice(eth0, PROMISC true, BURST {burst}, METHOD {method})
-         -> ToDevice(eth1, BURST {burst}, METHOD {method})"
-    ))
-}
-
 impl Case {
     fn figure(&self, of: impl Fn(&Sample) -> Option<f64>) -> Option<f64> {
         median(self.samples.iter().filter_map(of).collect())
     }
 
-    /// How many times the rate of the group's first case with the same value: the median of the
-    /// rounds' ratios.
+    /// The rate relative to the group's first case with the same value: the median of the rounds' ratios.
     fn ratio(&self, cases: &[Case]) -> Option<f64> {
         let base = cases.iter().find(|c| c.group == self.group && c.value == self.value)?;
         let pairs = self.samples.iter().zip(&base.samples);
@@ -174,7 +171,7 @@ impl Case {
     }
 }
 
-/// The tables for people, one a group.
+/// The tables as text, one per group.
 fn tell(cases: &[Case]) -> String {
     let mut text = String::new();
     let mut group = "";

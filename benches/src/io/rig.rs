@@ -5,7 +5,6 @@
 //! source:out ---- eth0:middle:eth1 ---- in:sink
 //! ```
 
-use std::fs;
 use std::io::{BufRead, BufReader};
 use std::process::{Child, ChildStderr, Command, Stdio};
 use std::time::{Duration, Instant};
@@ -14,7 +13,11 @@ use anyhow::{Context, bail, ensure};
 use millrace_testkit::Namespace;
 use serde_json::Value;
 
+use super::meter::{Meter, Spent};
 use crate::report::median;
+
+/// The shortest frame, without its check sequence.
+pub(super) const SHORTEST: usize = 60;
 
 /// The hosts.
 pub(super) struct Rig {
@@ -25,26 +28,40 @@ pub(super) struct Rig {
     cores: [usize; 2],
 }
 
-/// Who forwards.
+/// The program that forwards.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(super) enum Forwarder {
     /// The bridge of the kernel.
     Bridge,
     /// Millrace with this configuration.
     Millrace(String),
+    /// The same without its sandbox.
+    Unconfined(String),
     /// The rings of AF_XDP without a graph.
     BareXdp,
 }
 
-/// What was measured of a forwarder.
+/// Millrace from one interface to the other, with a method and a length of bursts.
+pub(super) fn forwarder(method: &str, burst: usize) -> Forwarder {
+    Forwarder::Millrace(format!(
+        "FromDevice(eth0, PROMISC true, BURST {burst}, METHOD {method})
+         -> ToDevice(eth1, BURST {burst}, METHOD {method})"
+    ))
+}
+
+/// The results for a forwarder.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Sample {
-    /// Packets that arrived at the sink, in a second.
+    /// Packets per second that arrived at the sink.
     pub(super) rate: f64,
-    /// Packets that were sent, in a second.
+    /// Packets per second that were sent.
     pub(super) offered: f64,
-    /// Nanoseconds of processor time a packet in the forwarder's process; none of the kernel's.
+    /// Processor time per packet of the forwarder's process in nanoseconds; `None` for the kernel.
     pub(super) cost: Option<f64>,
+    /// Instructions per packet of the process, and of the kernel for it, where the processor counts them.
+    pub(super) instructions: Option<f64>,
+    /// Cycles per packet, the same.
+    pub(super) cycles: Option<f64>,
 }
 
 impl Rig {
@@ -71,9 +88,11 @@ impl Rig {
         let running = self.start(forwarder)?;
         let _sender = self.send(length)?;
         std::thread::sleep(WARM_UP);
-        let before = self.look(running.as_ref())?;
+        let meter = running.as_ref().map(|running| Meter::of(running.child.id()));
+        let mut meter = meter.transpose()?;
+        let before = self.look(meter.as_mut())?;
         std::thread::sleep(window);
-        let after = self.look(running.as_ref())?;
+        let after = self.look(meter.as_mut())?;
         drop(bridged);
 
         let seconds = (after.time - before.time).as_secs_f64();
@@ -81,16 +100,23 @@ impl Rig {
         ensure!(arrived > 0.0, "nothing arrives: {forwarder:?}");
         let bytes = (after.bytes - before.bytes) as f64 / arrived;
         ensure!((bytes - length as f64).abs() < 1.0, "frames arrive with {bytes:.1} bytes");
-        let cost = |spent: Duration| spent.as_nanos() as f64 / arrived;
+        let spent = after.spent.zip(before.spent);
+        let counted = |of: fn(&Spent) -> Option<u64>| {
+            let (after, before) = spent?;
+            Some(of(&after)?.wrapping_sub(of(&before)?) as f64 / arrived)
+        };
         Ok(Sample {
             rate: arrived / seconds,
             offered: (after.sent - before.sent) as f64 / seconds,
-            cost: after.spent.zip(before.spent).map(|(after, before)| cost(after - before)),
+            cost: spent
+                .map(|(after, before)| (after.time - before.time).as_nanos() as f64 / arrived),
+            instructions: counted(|spent| spent.instructions),
+            cycles: counted(|spent| spent.cycles),
         })
     }
 
-    /// Microseconds that an echo of the sink takes, through a forwarder of both directions: the median of some, each
-    /// of which comes when there was nothing for a while.
+    /// The round trip of an echo from the sink in microseconds, through a forwarder of both directions: the median of
+    /// several, each after an idle time.
     ///
     /// # Errors
     /// A program does not start, or there are no echoes.
@@ -109,7 +135,7 @@ impl Rig {
         let times =
             said.lines().filter_map(|line| line.split_once(" time=")?.1.strip_suffix(" ms"));
         let times: Result<Vec<f64>, _> = times.map(str::parse).collect();
-        // The first one asks for the address.
+        // The first one resolves the address.
         let times = times?.into_iter().skip(1).map(|milliseconds| milliseconds * 1e3);
         median(times.collect()).with_context(|| format!("no echoes: {forwarder:?}: {said}"))
     }
@@ -118,10 +144,13 @@ impl Rig {
         let core = self.cores[1].to_string();
         let mut command = match forwarder {
             Forwarder::Bridge => return Ok(None),
-            Forwarder::Millrace(text) => {
+            Forwarder::Millrace(text) | Forwarder::Unconfined(text) => {
                 let mut command = self.middle.command(&millrace()?);
                 command.args(["run", "--no-table", "--json"]);
-                // The control socket is announced when all is ready.
+                if matches!(forwarder, Forwarder::Unconfined(_)) {
+                    command.arg("--no-sandbox");
+                }
+                // The control socket is announced when everything is ready.
                 command.args([&format!("--affinity={core}"), "--port", "0", "-e", text]);
                 command
             }
@@ -142,7 +171,7 @@ impl Rig {
         Running::start(&mut command, Ready::Soon)
     }
 
-    fn look(&self, running: Option<&Running>) -> anyhow::Result<Look> {
+    fn look(&self, meter: Option<&mut Meter>) -> anyhow::Result<Look> {
         let sink = counters(&self.sink, "in")?;
         let source = counters(&self.source, "out")?;
         Ok(Look {
@@ -150,7 +179,7 @@ impl Rig {
             arrived: count(&sink, "rx", "packets")?,
             bytes: count(&sink, "rx", "bytes")?,
             sent: count(&source, "tx", "packets")?,
-            spent: running.map(Running::processor_time).transpose()?,
+            spent: meter.map(Meter::read).transpose()?,
         })
     }
 }
@@ -161,7 +190,7 @@ struct Look {
     arrived: u64,
     bytes: u64,
     sent: u64,
-    spent: Option<Duration>,
+    spent: Option<Spent>,
 }
 
 fn counters(namespace: &Namespace, interface: &str) -> anyhow::Result<Value> {
@@ -174,16 +203,17 @@ fn count(counters: &Value, direction: &str, what: &str) -> anyhow::Result<u64> {
     counters[direction][what].as_u64().context("counters of a link")
 }
 
-fn millrace() -> anyhow::Result<String> {
+/// The program.
+pub(super) fn millrace() -> anyhow::Result<String> {
     beside("millrace")
 }
 
-/// The rings of AF_XDP without a graph: an example of the crate that has the rings.
+/// The program with the rings of AF_XDP and without a graph: an example of the crate that has the rings.
 fn xdp_loop() -> anyhow::Result<String> {
     beside("examples/xdp_loop")
 }
 
-/// A program that stands beside this one.
+/// A program in the directory of this one.
 fn beside(name: &str) -> anyhow::Result<String> {
     let program = std::env::current_exe()?.with_file_name(name);
     ensure!(program.exists(), "{} is not built", program.display());
@@ -210,12 +240,12 @@ impl Drop for Bridge<'_> {
     }
 }
 
-/// How a program tells that it is ready.
+/// How a program reports that it is ready.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Ready {
-    /// It says `control socket: ...` on its standard error, as Millrace does.
+    /// It prints `control socket: ...` on standard error, as Millrace does.
     Said,
-    /// Not at all, but it soon is.
+    /// It does not report it, but is ready soon.
     Soon,
 }
 
@@ -252,17 +282,6 @@ impl Running {
             }
             said.push_str(&line);
         }
-    }
-
-    /// What it and its threads have used of the processor.
-    fn processor_time(&self) -> anyhow::Result<Duration> {
-        let stat = fs::read_to_string(format!("/proc/{}/stat", self.child.id()))?;
-        // Behind the name, which may contain anything: state and ten numbers, then user and system.
-        let numbers = stat.rsplit_once(')').map(|(_, numbers)| numbers).unwrap_or_default();
-        let ticks = numbers.split_whitespace().skip(11).take(2).map(str::parse::<u64>);
-        let ticks = ticks.sum::<Result<u64, _>>()?;
-        let hertz = rustix::param::clock_ticks_per_second();
-        Ok(Duration::from_secs_f64(ticks as f64 / hertz as f64))
     }
 }
 

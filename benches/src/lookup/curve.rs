@@ -1,4 +1,4 @@
-//! What a lookup costs as routes grow, from one to a million.
+//! The cost of a lookup by the number of routes, from one to a million.
 
 use serde_json::{Value, json};
 

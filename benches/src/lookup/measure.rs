@@ -10,13 +10,13 @@ use super::subject::{Structure, Subject};
 /// Lookups of a round.
 const LOOKUPS: usize = 1 << 20;
 
-/// Lookups that are timed together: so few that most such pieces run undisturbed.
+/// The number of lookups that are timed together. It is so small that most such pieces run undisturbed.
 const PIECE: usize = 1 << 14;
 
-/// A table with its routes, and what it took to get there.
+/// A table with its routes, and the cost of building it.
 pub(crate) struct Built {
     pub(crate) subject: Box<dyn Subject>,
-    /// From the routes as a list, the tree of routes included; the best of the rounds.
+    /// The time from a list of routes, including the tree of routes; the best of the rounds.
     pub(crate) milliseconds: f64,
     /// Bytes of the routes, and of the structure.
     pub(crate) memory: (usize, usize),
@@ -40,7 +40,7 @@ pub(crate) fn build(structure: &Structure, routes: &[Route], rounds: u32) -> any
     best.context("no rounds")
 }
 
-/// Where packets go.
+/// The destinations of packets.
 pub(crate) struct Destinations {
     pub(crate) name: &'static str,
     pub(crate) addresses: Vec<u32>,
@@ -79,7 +79,7 @@ impl Destinations {
     }
 }
 
-/// The time of lookups, for each piece of the work the best so far.
+/// The times of lookups: for each piece of the work, the best so far.
 #[derive(Clone, Debug, Default)]
 pub(crate) struct Lookups {
     single: Vec<f64>,
@@ -93,12 +93,12 @@ impl Lookups {
         pass(&mut self.batched, addresses, |piece| subject.batched(piece));
     }
 
-    /// Nanoseconds for a lookup that waits for the one before.
+    /// Nanoseconds per lookup that waits for the previous one.
     pub(crate) fn single(&self) -> f64 {
         mean(&self.single)
     }
 
-    /// Nanoseconds for a lookup of a batch.
+    /// Nanoseconds per lookup in a batch.
     pub(crate) fn batched(&self) -> f64 {
         mean(&self.batched)
     }

@@ -1,9 +1,9 @@
-//! What a route costs: the structures of the routing elements on the Internet's routes, and on tables of one
-//! route to a million.
+//! The cost of a route lookup: the structures of the routing elements with the Internet's routes, and with tables of
+//! one route to a million.
 //!
-//! Structures take turns, round after round, and of each piece of the work the best round counts: what
-//! else the machine does shows in single rounds, not in the figures. Before anything is timed, each structure
-//! must find what a plain prefix tree finds ([`oracle`]).
+//! Structures take turns, round after round, and for each piece of the work the best round counts, so that other work
+//! of the machine does not matter. Before the measurement, each structure must find the same as a simple prefix tree
+//! ([`oracle`]).
 
 mod curve;
 mod measure;
@@ -31,12 +31,12 @@ use crate::report;
 /// What to measure, and how.
 #[derive(clap::Args)]
 pub(crate) struct Options {
-    /// How often each structure takes its turn.
+    /// The number of turns of each structure
     #[arg(long, value_name = "N", default_value_t = 5, value_parser = clap::value_parser!(u32).range(1..))]
     rounds: u32,
 
-    /// A folder of routing tables, files with a route a line: `PREFIX NUMBER`. `cargo xtask bench lookup` fetches
-    /// three of RouteViews; without any there are 130,000 and 512,000 routes made up.
+    /// A folder of routing tables, files with one route per line: `PREFIX NUMBER`; `cargo xtask bench lookup` fetches
+    /// three of RouteViews; by default 130,000 and 512,000 generated routes
     #[arg(long, value_name = "FOLDER")]
     tables: Option<PathBuf>,
 
@@ -44,15 +44,15 @@ pub(crate) struct Options {
     #[arg(long, value_name = "NAME")]
     only: Vec<String>,
 
-    /// Leaves out the tables and measures the curve alone: costs by number of routes.
+    /// Measures only the curve: costs by the number of routes
     #[arg(long, conflicts_with = "no_curve")]
     curve: bool,
 
-    /// Leaves out the curve.
+    /// Does not measure the curve
     #[arg(long)]
     no_curve: bool,
 
-    /// Counts instructions a lookup, too, by callgrind: some minutes.
+    /// Also counts instructions per lookup with callgrind, which takes some minutes
     #[arg(long)]
     instructions: bool,
 
@@ -113,7 +113,7 @@ impl Options {
         self.only.is_empty() || self.only.iter().any(|only| only == name)
     }
 
-    /// All figures of one table; prints them.
+    /// Measures and prints all figures of one table.
     fn on_table(
         &self,
         name: &str,
@@ -143,7 +143,7 @@ impl Options {
         let mut lines = Vec::new();
         for ((structure, built), lookups) in structures.iter().zip(&subjects).zip(&lookups) {
             let updates = Updates::measure(&*built.subject, routes, &oracle, elsewhere)?;
-            // After as many changes the table is the one that it was.
+            // After all changes, the table is the original one.
             oracle.compare(&*built.subject, structure.name)?;
             rows.push(json!({
                 "kind": "table",

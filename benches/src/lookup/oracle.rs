@@ -1,4 +1,4 @@
-//! What the routes say, found in another way: by a prefix tree that is nobody's but this module's.
+//! The expected results: a prefix tree that only this module uses.
 
 use anyhow::ensure;
 use millrace_elements::ip::lookup::{Hop, Prefix, Route};
@@ -9,7 +9,7 @@ use super::subject::Subject;
 /// The routes as a prefix tree.
 pub(crate) struct Oracle {
     routes: PrefixMap<(u32, u8), Hop>,
-    /// Addresses at the edges of all networks, and random ones.
+    /// Addresses at the limits of all networks, and random ones.
     probes: Vec<u32>,
 }
 
@@ -28,16 +28,16 @@ impl Oracle {
         Self { routes: routes.iter().map(key).collect(), probes }
     }
 
-    /// The network of the route that an address takes, and the route's hop.
+    /// The network of the route that an address matches, and the route's hop.
     pub(crate) fn route_of(&self, address: u32) -> Option<(Prefix, Hop)> {
         let ((bits, length), hop) = self.routes.get_lpm(&(address, 32))?;
         Some((Prefix::new(bits, length), *hop))
     }
 
-    /// Looks up what must be found, in batches and one by one.
+    /// Checks lookups, in batches and one by one.
     ///
     /// # Errors
-    /// Something else is found.
+    /// A result differs.
     pub(crate) fn compare(&self, subject: &dyn Subject, name: &str) -> anyhow::Result<()> {
         for (&address, found) in self.probes.iter().zip(subject.hops(&self.probes)) {
             let expected = self.route_of(address).map(|(_, hop)| hop);

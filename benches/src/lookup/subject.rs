@@ -12,13 +12,13 @@ pub(crate) const BATCH: usize = 256;
 
 /// A structure by name.
 pub(crate) struct Structure {
-    /// As it is called in the report, and by `--only`.
+    /// The name in the report, and for `--only`.
     pub(crate) name: &'static str,
     /// Makes a table with routes.
     pub(crate) build: fn(&[Route]) -> Built,
 }
 
-/// A table, or why there is none.
+/// A table, or the reason why there is none.
 type Built = Result<Box<dyn Subject>, Error>;
 
 /// Those that are measured.
@@ -31,11 +31,11 @@ pub(crate) const STRUCTURES: &[Structure] = &[
 
 /// A routing table that can be measured.
 pub(crate) trait Subject: Sync {
-    /// The hop of each address, as packets of a batch find it.
+    /// The hop of each address, looked up as a batch.
     fn hops(&self, addresses: &[u32]) -> Vec<Option<Hop>>;
 
-    /// Looks addresses up one after the other, each when the hop of the one before is known, as a packet's other
-    /// work waits for its route.
+    /// Looks addresses up one after the other. Each lookup depends on the previous hop, as a packet's other work
+    /// waits for its route.
     fn single(&self, addresses: &[u32]);
 
     /// Looks addresses up in batches.
@@ -74,7 +74,7 @@ impl<W: FibWriter + Sync> Subject for RouteTable<W> {
         let snapshot = self.snapshot();
         let mut last = 0;
         for address in addresses {
-            // Outputs are small numbers, so that the address stays as it is.
+            // Outputs are small numbers, so the address stays nearly the same.
             last = snapshot.lookup(address ^ (last >> 16)).map_or(0, |hop| hop.port);
         }
         black_box(last);

@@ -1,9 +1,9 @@
-//! The tables for people.
+//! The tables as text.
 
 use super::measure::{Built, Destinations, Lookups};
 use super::updates::Updates;
 
-/// What was measured of a structure on a table.
+/// The results of a structure with a table.
 pub(crate) struct Line<'a> {
     pub(crate) structure: &'a str,
     pub(crate) built: &'a Built,
@@ -12,7 +12,7 @@ pub(crate) struct Line<'a> {
     pub(crate) updates: Updates,
 }
 
-/// A line a structure.
+/// One line per structure.
 pub(crate) fn of_table(
     name: &str,
     routes: usize,
@@ -47,7 +47,7 @@ pub(crate) fn of_table(
     text
 }
 
-/// A line a number of routes and structure: nanoseconds by batches, to few destinations and to many.
+/// One line per number of routes and structure: nanoseconds per lookup in batches, to few destinations and to many.
 pub(crate) fn of_curve(lines: &[(usize, &str, f64, f64)]) -> String {
     let mut text = format!(
         "ns a lookup of a batch\n{:>9} {:<10}{:>14}{:>14}\n",

@@ -9,13 +9,13 @@ use millrace_elements::ip::lookup::{Hop, Route};
 
 use crate::{pyasn, traffic};
 
-/// The variable by which `cargo xtask bench` says where the tables are that it has fetched.
+/// The variable by which `cargo xtask bench` passes the folder of the tables that it has fetched.
 pub(crate) const VARIABLE: &str = "MILLRACE_ROUTES";
 
-/// The tables of a folder, the largest first; without one, tables that are made up.
+/// The tables of a folder, the largest first; without a folder, generated tables.
 ///
 /// # Errors
-/// There is no table in the folder, or one that cannot be read.
+/// There is no table in the folder, or a table cannot be read.
 pub(crate) fn all(folder: Option<&Path>) -> anyhow::Result<Vec<(String, Vec<Route>)>> {
     let Some(folder) = folder else {
         return Ok([512_000, 130_000]
@@ -35,10 +35,10 @@ pub(crate) fn all(folder: Option<&Path>) -> anyhow::Result<Vec<(String, Vec<Rout
     Ok(tables)
 }
 
-/// Reads a file of [`pyasn`]; some thousand systems become 64 hops.
+/// Reads a file of [`pyasn`]; some thousand systems are mapped to 64 hops.
 ///
 /// # Errors
-/// The file cannot be read, or holds something else.
+/// The file cannot be read, or has another format.
 pub(crate) fn read(path: &Path) -> anyhow::Result<Vec<Route>> {
     let route = |(prefix, system)| {
         let hop = pyasn::neighbour(system);

@@ -1,4 +1,4 @@
-//! Changes a second, alone and beside a thread that looks addresses up.
+//! Changes per second, alone and while another thread looks addresses up.
 
 use std::collections::HashSet;
 use std::sync::atomic::{AtomicBool, Ordering::Relaxed};
@@ -12,33 +12,33 @@ use super::oracle::Oracle;
 use super::subject::Subject;
 use crate::{machine, report};
 
-/// Routes that go and come back.
+/// The number of routes that are removed and added again.
 const ROUTES: usize = 50_000;
 
-/// Changes of a transaction, where there are several: what a message of BGP brings at most.
+/// The number of changes per transaction, if there are several: the maximum of a BGP message.
 const TOGETHER: usize = 256;
 
 /// Addresses that the reader looks up.
 const WATCHED: usize = 16_384;
 
-/// Changes a second. A route that goes is one change, and one that comes back another.
+/// Changes per second. Removing a route is one change, and adding it again is another.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Updates {
-    /// One in a transaction.
+    /// One change per transaction.
     pub(crate) single: f64,
     /// The same with several in a transaction.
     pub(crate) together: f64,
-    /// One in a transaction, beside a reader.
+    /// One change per transaction, while a reader runs.
     pub(crate) beside_reader: f64,
-    /// Lookups that the reader did in the meantime. All of them were right.
+    /// Lookups of the reader in the meantime. All results were right.
     pub(crate) lookups: u64,
 }
 
 impl Updates {
-    /// Removes random routes and adds them again, at last beside a reader on the core `elsewhere`.
+    /// Removes random routes and adds them again; at last while a reader runs on the core `elsewhere`.
     ///
     /// # Errors
-    /// A change fails, or the reader finds something else than the hop of a route that stays.
+    /// A change fails, or the reader finds a wrong hop for a route that stays.
     pub(crate) fn measure(
         subject: &dyn Subject,
         routes: &[Route],
@@ -59,7 +59,7 @@ impl Updates {
         let done = AtomicBool::new(false);
         let (beside_reader, lookups) = std::thread::scope(|scope| {
             let reader = scope.spawn(|| {
-                // Beside the writer, not in its place.
+                // On another core than the writer.
                 if let Some(core) = elsewhere {
                     machine::pin(core)?;
                 }
@@ -87,8 +87,8 @@ impl Updates {
     }
 }
 
-/// Removes routes and adds them again. They are timed some hundred together, and the median counts: what else the
-/// machine does spoils some of them.
+/// Removes routes and adds them again. Some hundred changes are timed together, and the median counts, because other
+/// work of the machine disturbs some of them.
 fn changes_a_second(
     subject: &dyn Subject,
     routes: &[Route],
@@ -112,7 +112,7 @@ fn changes_a_second(
     report::median(rates).context("no routes")
 }
 
-/// Addresses whose routes are not among those that go, and their hops.
+/// Addresses whose routes stay, and their hops.
 fn watched(
     routes: &[Route],
     picked: &[Route],
@@ -135,7 +135,7 @@ fn watched(
     watched
 }
 
-/// Looks up until the changes are done; returns how often.
+/// Looks addresses up until the changes are done; returns the number of lookups.
 fn watch(subject: &dyn Subject, watched: &[(u32, Hop)], done: &AtomicBool) -> anyhow::Result<u64> {
     let addresses: Vec<u32> = watched.iter().map(|(address, _)| *address).collect();
     let mut lookups = 0;

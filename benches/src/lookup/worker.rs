@@ -41,10 +41,11 @@ impl Worker {
     }
 }
 
-/// Counts for structures, in batches and one by one, at the levels that Valgrind can present; prints them.
+/// Counts instructions per lookup of structures, in batches and one by one, at the levels that Valgrind can present;
+/// prints them.
 ///
 /// # Errors
-/// There is no Valgrind, or it does not count.
+/// There is no Valgrind, or it fails.
 pub(crate) fn count(names: &[&str]) -> anyhow::Result<Vec<Value>> {
     let words: Vec<&str> = std::iter::once("lookup-worker").chain(names.iter().copied()).collect();
     println!(

@@ -1,4 +1,4 @@
-//! What the parts share.
+//! The common data of all parts.
 
 use std::path::{Path, PathBuf};
 
@@ -10,7 +10,7 @@ pub(super) struct Bench {
     pub(super) core: usize,
     pub(super) length: race::Length,
     pub(super) folder: tempfile::TempDir,
-    /// The rival programs.
+    /// The paths of the other programs.
     pub(super) acl: Option<PathBuf>,
     pub(super) hyperscan: Option<PathBuf>,
     /// Text to search in.
@@ -24,7 +24,7 @@ impl Bench {
     }
 }
 
-/// How many times as long somebody takes as we do.
+/// How many times as long the other program takes.
 pub(super) fn ratio(theirs: f64, ours: f64) -> f64 {
     rounded(theirs / ours)
 }

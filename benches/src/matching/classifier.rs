@@ -1,4 +1,4 @@
-//! The classifier of SDNClassifier beside DPDK's `rte_acl`.
+//! The classifier of SDNClassifier compared with DPDK's `rte_acl`.
 
 use std::path::Path;
 use std::process::Command;
@@ -20,10 +20,10 @@ use crate::report::rounded;
 /// Packets that are classified in turn.
 const PACKETS: usize = 16_384;
 
-/// Packets at a time, of both.
+/// The number of packets at a time, for both.
 const BURST: usize = 256;
 
-/// A rival's name in reports, its algorithm, and the width of vectors that DPDK must be allowed for it.
+/// The name in reports, the algorithm, and the width of vectors that DPDK must be allowed for it.
 const RIVALS: [(&str, &str, u32); 2] =
     [("rte_acl", "default", 256), ("rte_acl AVX-512", "avx512x32", 512)];
 
@@ -51,7 +51,7 @@ impl Ours {
 impl Subject for Ours {
     fn results(&mut self) -> anyhow::Result<Vec<u32>> {
         self.classify();
-        // Numbers of rules from 1 on, 0 where there is none.
+        // Numbers of rules from 1 on; 0 means none.
         Ok(self.found.iter().map(|found| found.wrapping_sub(NONE)).collect())
     }
 
@@ -63,7 +63,7 @@ impl Subject for Ours {
     }
 }
 
-/// The naive search, which decides who is right.
+/// The naive search, whose results count.
 struct Oracle<'a> {
     rules: &'a [Rule],
     headers: &'a [Header],
@@ -76,7 +76,7 @@ impl Subject for Oracle<'_> {
     }
 
     fn run(&mut self, times: u64) -> anyhow::Result<Duration> {
-        // It does not race: a sample of the packets will do.
+        // It is not timed, so a sample of the packets is enough.
         let sample = self.headers.get(..64).unwrap_or(self.headers);
         let scale = self.headers.len() as u32 / sample.len().max(1) as u32;
         Ok(timed(times.min(1), || {

@@ -1,4 +1,4 @@
-//! The elements SDNClassifier and IDSMatcher from device to device, beside a graph without them.
+//! The elements SDNClassifier and IDSMatcher from device to device, compared with a graph without them.
 
 use anyhow::{Context, ensure};
 use millrace_testkit::generate::frame::{self, Frame};
@@ -15,7 +15,7 @@ use crate::report::{median, rounded};
 /// Packets of which a trace is made.
 const PACKETS: usize = 2048;
 
-/// How often the trace is run with the watch.
+/// How often the trace is run in a measurement.
 const TIMES: usize = 16;
 
 /// A name, the elements between the devices, and whether they have rules, and patterns.
@@ -32,12 +32,12 @@ const CHAINS: [(&str, &str, bool, bool); 4] = [
     ),
 ];
 
-/// What goes through the graphs, and what must be found in it.
+/// The input of the graphs, and the expected results.
 struct Traffic {
     frames: Frames,
-    /// Packets of the trace by the action of their rule.
+    /// The number of packets of the trace by the action of their rule.
     actions: [u64; 4],
-    /// Packets of the trace with a pattern.
+    /// The number of packets of the trace that contain a pattern.
     alerts: u64,
 }
 
@@ -118,7 +118,7 @@ pub(super) fn measure(
 /// The head of the table.
 pub(super) const HEADING: &str = "elements        bytes   matches  ns a packet      Mpps      Gb/s";
 
-/// One run. Gives the nanoseconds of a packet.
+/// A run. Returns nanoseconds per packet.
 fn run(
     bench: &Bench,
     graph: &Graph,

@@ -1,8 +1,10 @@
-//! What classifying and matching cost on a core, beside others who do the same.
+//! The cost of classification and matching on a core, compared with other programs.
 //!
-//! The classifier runs beside DPDK's `rte_acl`, the pattern matcher beside Hyperscan, each on the same input and in turns. Before
-//! anything is timed all must give the same results; of the classifier, those of a naive search. The rivals are programs in C
-//! ([`rival`]), which `cargo xtask bench` builds. At last there are the elements themselves, from device to device. Times are of the processor: who shares the machine slows all alike.
+//! The classifier is compared with DPDK's `rte_acl`, and the pattern matcher with Hyperscan, each with the same input
+//! and in turns. Before the measurement, all must give the same results; for the classifier, those of a naive search.
+//! The other programs are written in C ([`rival`]), and `cargo xtask bench` builds them. At last, the elements
+//! themselves are measured, from device to device. Times are processor times, so that other programs on the machine
+//! do not matter.
 
 mod bench;
 mod classifier;
@@ -32,7 +34,7 @@ pub(crate) struct Options {
     #[arg(long, value_name = "N", default_value_t = 7, value_parser = clap::value_parser!(u32).range(1..))]
     rounds: u32,
 
-    /// Milliseconds of processor time of a turn.
+    /// The processor time of a turn in milliseconds
     #[arg(long, value_name = "N", default_value_t = 20, value_parser = clap::value_parser!(u64).range(1..=10_000))]
     window: u64,
 
@@ -40,7 +42,7 @@ pub(crate) struct Options {
     #[arg(long, value_name = "PART")]
     only: Vec<Part>,
 
-    /// How many rules; may be given several times.
+    /// The number of rules; may be given several times
     #[arg(long, value_name = "N", default_values_t = [100, 1000, 10_000], value_parser = clap::value_parser!(u32).range(1..=100_000))]
     rules: Vec<u32>,
 
@@ -48,7 +50,7 @@ pub(crate) struct Options {
     #[arg(long, value_name = "KIND")]
     kind: Vec<String>,
 
-    /// How many phrases; may be given several times. Where there are fewer, all of them.
+    /// The number of phrases, or all if there are fewer; may be given several times
     #[arg(long, value_name = "N", default_values_t = [100, 1000, 3640], value_parser = clap::value_parser!(u32).range(1..=100_000))]
     patterns: Vec<u32>,
 
@@ -80,7 +82,7 @@ impl Options {
     /// Measures and reports.
     ///
     /// # Errors
-    /// Somebody gives other results than the others.
+    /// Results differ.
     pub(crate) fn run(&self) -> anyhow::Result<()> {
         let core = self.core.map_or_else(machine::last_core, Ok)?;
         machine::pin(core)?;
@@ -160,7 +162,7 @@ impl Options {
     }
 }
 
-/// The first so many phrases, from every part of the list, where they have been fetched; else patterns that are made up.
+/// This number of phrases, from all parts of the list, if they were fetched; otherwise generated patterns.
 fn phrases(count: usize) -> (&'static str, Vec<Vec<u8>>) {
     let read = Data::Phrases.folder().and_then(|folder| generated::phrases(&folder).ok());
     match read {
@@ -199,7 +201,7 @@ mod tests {
             let row = patterns::measure(&bench, &patterns, input, 1500).unwrap().unwrap();
             assert!(row["gigabits"].as_f64().unwrap() > 0.0, "{row}");
         }
-        // Each run compares what the elements counted with naive searches.
+        // Each run compares the elements' counts with naive searches.
         for length in [60, 400] {
             let rows = graph::measure(&bench, 20, &[b"html".to_vec(), b"host:".to_vec()], length);
             assert_eq!(rows.unwrap().len(), 4);

@@ -1,4 +1,4 @@
-//! The matcher of IDSMatcher beside Hyperscan.
+//! The matcher of IDSMatcher compared with Hyperscan.
 
 use std::process::Command;
 use std::time::{Duration, Instant};
@@ -13,13 +13,13 @@ use super::race::{Subject, race, timed};
 use super::rival::Rival;
 use crate::report::rounded;
 
-/// Bytes of all texts together: they come out of the second cache, as packets that have just arrived do.
+/// The number of bytes of all texts: they are in the second-level cache, as packets that have just arrived are.
 const BYTES: usize = 1 << 18;
 
 /// Texts at a time, of ours: a batch.
 const BURST: usize = 256;
 
-/// What is searched in.
+/// The texts.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Input {
     /// Requests and answers of HTTP.
@@ -49,9 +49,9 @@ impl Input {
     }
 }
 
-/// A pattern set that both have compiled. Letters of both cases are the same, as its authors mean it.
+/// A pattern set compiled by both, ignoring case, as its authors intend.
 pub(super) struct Patterns {
-    /// How it is called in reports.
+    /// Its name in reports.
     name: &'static str,
     bytes: Vec<Vec<u8>>,
     engine: Dfa,
@@ -74,7 +74,7 @@ impl Patterns {
         Ok(Self { name, engine, build_seconds, heads, tails, bytes })
     }
 
-    /// Texts of one length; `None` of what is not there.
+    /// Texts of one length; `None` if the data is missing.
     fn texts(&self, bench: &Bench, input: Input, length: usize) -> Option<Vec<Vec<u8>>> {
         let mut random = fastrand::Rng::with_seed(length as u64);
         let corpus = bench.corpus.as_deref();
@@ -121,7 +121,7 @@ impl Subject for Ours<'_> {
     }
 }
 
-/// Measures one set on texts of one length and prints the line; `None` where there are no such texts.
+/// Measures one set with texts of one length and prints the line; `None` if there are no such texts.
 pub(super) fn measure(
     bench: &Bench,
     patterns: &Patterns,

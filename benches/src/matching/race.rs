@@ -1,4 +1,4 @@
-//! Subjects that do the same work in turns.
+//! Measures subjects that do the same work, in turns.
 
 use std::time::Duration;
 
@@ -7,19 +7,19 @@ use rustix::time::{ClockId, clock_gettime};
 
 use crate::report::median;
 
-/// Who does the work.
+/// An engine or program.
 pub(super) trait Subject {
-    /// A word for each item.
+    /// A result for each item.
     ///
     /// # Errors
-    /// A rival has ended.
+    /// Another program has ended.
     fn results(&mut self) -> anyhow::Result<Vec<u32>>;
 
-    /// Treats all items so many times. Gives the processor time that it took: who shares the machine slows all alike, not
-    /// the figure.
+    /// Processes all items this number of times. Returns the processor time, which does not depend on other programs
+    /// on the machine.
     ///
     /// # Errors
-    /// A rival has ended.
+    /// Another program has ended.
     fn run(&mut self, times: u64) -> anyhow::Result<Duration>;
 }
 
@@ -32,8 +32,8 @@ pub(super) struct Length {
     pub(super) window: Duration,
 }
 
-/// Compares the results of all subjects with the first one's, and lets them take turns. Gives for each the nanoseconds in which it
-/// treats all items, the median of the rounds.
+/// Compares the results of all subjects with those of the first, and lets them take turns. Returns for each the
+/// nanoseconds for all items, the median of the rounds.
 ///
 /// # Errors
 /// Results differ: the error names the first item.
@@ -47,7 +47,7 @@ pub(super) fn race(
         let results = subject.results()?;
         let (first, wanted) = wanted.get_or_insert_with(|| (name, results.clone()));
         agree(first, wanted, name, &results)?;
-        // The results were the warm-up.
+        // Computing the results was the warm-up.
         let once = subject.run(1)?.max(Duration::from_nanos(1));
         turns.push((length.window.as_nanos() / once.as_nanos()).max(1) as u64);
     }
@@ -55,7 +55,7 @@ pub(super) fn race(
     for _ in 0..length.rounds {
         for (((_, subject), times), found) in subjects.iter_mut().zip(&turns).zip(&mut nanoseconds)
         {
-            // What the others did has filled the caches.
+            // The work of the others has filled the caches.
             subject.run(1)?;
             found.push(subject.run(*times)?.as_nanos() as f64 / *times as f64);
         }
@@ -82,7 +82,7 @@ pub(super) fn processor_time() -> Duration {
     Duration::new(time.tv_sec.unsigned_abs(), time.tv_nsec.unsigned_abs() as u32)
 }
 
-/// Does something so many times. Gives the processor time.
+/// Repeats work this number of times. Returns the processor time.
 pub(super) fn timed(times: u64, mut work: impl FnMut()) -> Duration {
     let start = processor_time();
     (0..times).for_each(|_| work());

@@ -1,4 +1,5 @@
-//! Rivals: programs in C, beside us on one core. `benches/rivals/rival.h` has what they are asked and what they answer.
+//! Programs in C that are compared with our engines on one core. `benches/rivals/rival.h` describes their input and
+//! output.
 
 use std::fs::{self, File};
 use std::io::{BufRead, BufReader, Write};
@@ -10,23 +11,23 @@ use anyhow::{Context, bail, ensure};
 
 use super::race::Subject;
 
-/// A rival that has built its tables and waits.
+/// A program that has built its tables and waits.
 pub(super) struct Rival {
     child: Child,
     input: ChildStdin,
     output: BufReader<ChildStdout>,
     results: PathBuf,
-    /// Seconds that building its tables took.
+    /// The time of building its tables, in seconds.
     pub(super) build_seconds: f64,
     /// Their bytes.
     pub(super) bytes: usize,
 }
 
 impl Rival {
-    /// Starts a rival, which inherits our core. `folder` gets its files; `name` is a word for it.
+    /// Starts a program, which inherits our core. `folder` is for its files; `name` identifies it.
     ///
     /// # Errors
-    /// It does not start, or cannot build its tables: the error has what it said.
+    /// It does not start, or cannot build its tables: the error contains its messages.
     pub(super) fn start(command: &mut Command, folder: &Path, name: &str) -> anyhow::Result<Self> {
         let log = folder.join(format!("{name}.log"));
         let said = File::create(&log).with_context(|| log.display().to_string())?;
@@ -45,7 +46,7 @@ impl Rival {
                 let said = fs::read_to_string(&log).unwrap_or_default();
                 bail!("{name}: {}", said.lines().last().unwrap_or("it ended"));
             };
-            // DPDK talks, too.
+            // DPDK prints messages, too.
             let Some(ready) = line.strip_prefix("ready ") else { continue };
             let (seconds, bytes) = ready.trim().split_once(' ').context("ready for what?")?;
             rival.build_seconds = seconds.parse()?;

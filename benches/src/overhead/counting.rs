@@ -1,7 +1,7 @@
-//! What counting costs: the routers in this program, and in one that was built without the engine's counters
-//! (feature `uncounted`), turn by turn. Each turn is a process of its own, for both alike. The difference is
-//! smaller than what a neighbour on the machine does to a turn, and a neighbour only ever adds: so the least
-//! cycles of all turns are compared, not the median.
+//! The cost of counting: the routers in this program, and in one that was built without the engine's counters
+//! (feature `uncounted`), in turns. Each turn is a process of its own. The difference is smaller than the
+//! disturbances by other work on the machine, which only ever add time. So the minimum cycles of all turns are
+//! compared, not the median.
 
 use std::path::Path;
 use std::process::Command;

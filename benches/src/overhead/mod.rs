@@ -1,9 +1,9 @@
-//! What the framework itself costs: the rows of the table of targets that have no peer.
+//! The cost of the framework: the rows of the table of targets without another program.
 //!
-//! - An element that does nothing, in a chain: the chain's cost less that of none, for each element.
-//! - An element written for one packet, between elements that treat batches, beside the same element written
-//!   for batches.
-//! - Counting: the routers beside the same program built without the engine's counters.
+//! - An element that does nothing, in a chain: the cost of the chain, minus that of an empty one, per element.
+//! - An element written for single packets, between elements that process batches, compared with the same element
+//!   written for batches.
+//! - Counting: the routers, compared with the same program built without the engine's counters.
 
 mod counting;
 
@@ -56,13 +56,13 @@ pub(crate) struct Row {
     pub(crate) workload: String,
     /// Most packets at a time.
     pub(crate) burst: usize,
-    /// What was found; none if the program that it takes has not been built.
+    /// The result; `None` if the program that it needs was not built.
     pub(crate) figure: Option<f64>,
     /// The figure's unit.
     pub(crate) unit: &'static str,
-    /// The most that it may be.
+    /// The maximum permitted value.
     pub(crate) floor: f64,
-    /// What it should be.
+    /// The intended value.
     pub(crate) aim: f64,
 }
 
@@ -80,7 +80,7 @@ impl Row {
     }
 }
 
-/// The table for people.
+/// The table as text.
 pub(crate) fn table(rows: &[Row]) -> String {
     let mut text =
         format!("{:<44}{:>6}{:>9}{:>7}{:>6}\n", "overhead", "burst", "figure", "floor", "aim");
@@ -92,7 +92,7 @@ pub(crate) fn table(rows: &[Row]) -> String {
     text
 }
 
-/// Elements in the chains: so many that entering a chain does not count.
+/// The number of elements in the chains. It is so large that the cost of entering a chain does not matter.
 const LINKS: usize = 32;
 
 /// The lengths of bursts that have targets.
@@ -123,7 +123,7 @@ fn elements(turns: &Turns) -> anyhow::Result<Vec<Row>> {
     for burst in BURSTS {
         let cases = LINK.map(|link| Case { configuration: chain(link, LINKS), burst });
         let cycles = turns.cycles(&cases)?;
-        // What a link of one chain costs more than one of another, by round.
+        // The difference between the links of two chains, by round.
         let more = |link: &str, than: &str| {
             let of = |wanted: &str| {
                 let at = LINK.iter().position(|link| *link == wanted);
@@ -148,7 +148,7 @@ fn elements(turns: &Turns) -> anyhow::Result<Vec<Row>> {
     Ok(rows)
 }
 
-/// So many links between two devices; none where the link is nothing.
+/// This number of links between two devices; none if the link is empty.
 pub(crate) fn chain(link: &str, links: usize) -> Configuration {
     let mut text = "FromDevice(eth0, BURST $burst)".to_owned();
     for link in std::iter::repeat_n(link, links).filter(|link| !link.is_empty()) {
@@ -160,11 +160,11 @@ pub(crate) fn chain(link: &str, links: usize) -> Configuration {
     Configuration { graph, class: None }
 }
 
-/// The variable that says in which directory `cargo xtask bench` has put the programs that were built with
-/// one thing left out, each under the name of the feature.
+/// The variable that names the directory of the programs that `cargo xtask bench` has built with one feature left
+/// out, each named after the feature.
 const VARIANTS: &str = "MILLRACE_BENCH_VARIANTS";
 
-/// The program that was built with a feature, if it was.
+/// The program that was built with a feature, if it was built.
 pub(crate) fn variant(feature: &str) -> Option<std::path::PathBuf> {
     let program = Path::new(&std::env::var_os(VARIANTS)?).join(feature);
     program.is_file().then_some(program)
@@ -192,7 +192,7 @@ mod tests {
         let trace: Trace = traffic::trace(&traffic::routes(10)).unwrap().into();
         let core = machine::last_core().unwrap();
         let painted = |link: &str| {
-            // 60 bytes of data give the colour 60, and another colour leaves by another device.
+            // 60 bytes of data give the colour 60; another colour leaves by another device.
             let text = format!(
                 "FromDevice(eth0, BURST $burst) -> {link} -> check :: CheckPaint(60) -> ToDevice(eth1);\n\
                  check[1] -> ToDevice(eth2);"

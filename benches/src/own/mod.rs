@@ -28,11 +28,11 @@ pub(crate) struct Options {
     #[command(flatten)]
     subject: Subject,
 
-    /// Shows the functions in which so many percent of the instructions are; nothing of them unless given.
+    /// Shows the functions that contain this percentage of the instructions; by default none
     #[arg(long, value_name = "PERCENT", num_args = 0..=1, default_missing_value = "95", value_parser = clap::value_parser!(u8).range(1..=100))]
     functions: Option<u8>,
 
-    /// Counts only what every processor runs, not what one with AVX2 does.
+    /// Counts only the code for every processor, not that for AVX2
     #[arg(long)]
     baseline: bool,
 
@@ -41,12 +41,12 @@ pub(crate) struct Options {
     json: Option<PathBuf>,
 }
 
-/// What is run, by the worker as by the program that starts it.
+/// What is run, by the worker and by the program that starts it.
 #[derive(clap::Args, Clone)]
 pub(crate) struct Subject {
-    /// Configurations; the plain routers and the forwarder of the table of targets unless given. They may use the
-    /// variables `$burst`, `$mbufs`, `$ring` and `$rules`, as those in `benches/configs/dpdk` do. Packets arrive on
-    /// the device that they open first.
+    /// Configurations; by default the plain routers and the forwarder of the table of targets. They may use the
+    /// variables `$burst`, `$mbufs`, `$ring` and `$rules`, like those in `benches/configs/dpdk`. Packets arrive on
+    /// the device that they open first
     #[arg(value_name = "FILE")]
     files: Vec<PathBuf>,
 
@@ -54,11 +54,11 @@ pub(crate) struct Subject {
     #[arg(long, value_name = "N", default_values_t = [32, 128], value_parser = clap::value_parser!(u16).range(1..=256))]
     burst: Vec<u16>,
 
-    /// Routes in each table of IPv4 routes, leading to all its outputs.
+    /// The number of routes in each IPv4 table, distributed over all its outputs
     #[arg(long, value_name = "N", default_value_t = 10_000, value_parser = clap::value_parser!(u32).range(1..=1_000_000))]
     routes: u32,
 
-    /// The filters of the table of targets too, of 10, 100 and 1,000 rules.
+    /// Also measures the filters of the table of targets, with 10, 100 and 1,000 rules
     #[arg(long)]
     filters: bool,
 
@@ -66,11 +66,11 @@ pub(crate) struct Subject {
     #[arg(long, value_name = "FILE")]
     rules: Option<PathBuf>,
 
-    /// Writes to a handler before packets come: `element.handler text`. May be given several times.
+    /// Writes to a handler before packets arrive: `element.handler text`; may be given several times
     #[arg(long, value_name = "WRITE")]
     write: Vec<String>,
 
-    /// Runs each element by itself.
+    /// Runs elements one by one
     #[arg(long)]
     no_optimise: bool,
 }
@@ -94,7 +94,7 @@ struct Row {
     all: f64,
     devices: f64,
     came_out: f64,
-    /// The functions in which most instructions are, with those instructions.
+    /// The functions with the most instructions, and their counts.
     functions: Vec<(String, f64)>,
 }
 
@@ -135,13 +135,13 @@ impl Options {
     }
 }
 
-/// Instructions a packet of a stretch, those of the devices left out. None if the record cannot be read.
+/// Instructions per packet of a stretch, without those of the devices. `None` if the record cannot be read.
 pub(crate) fn own(stretch: &Stretch, record: &str) -> Option<f64> {
     let devices = Profile::parse(record)?.within(is_device);
     Some(stretch.per_packet(stretch.instructions.saturating_sub(devices)))
 }
 
-/// What was counted of a stretch.
+/// The counts of a stretch.
 struct Taken {
     devices: f64,
     functions: Vec<(String, f64)>,
@@ -158,7 +158,7 @@ impl Taken {
     }
 }
 
-/// Whether a function is one of the devices' two.
+/// True for the two functions of the devices.
 fn is_device(name: &str) -> bool {
     name.contains("cycles::devices::")
         && (name.contains("RxQueue>::receive") || name.contains("TxQueue>::transmit"))
@@ -223,7 +223,7 @@ fn table(rows: &[Row]) -> String {
 }
 
 impl Subject {
-    /// The words that make a worker do this.
+    /// The arguments of the worker.
     fn words(&self) -> Vec<String> {
         let mut words = vec!["own-worker".to_owned(), format!("--routes={}", self.routes)];
         words.extend(self.burst.iter().map(|burst| format!("--burst={burst}")));

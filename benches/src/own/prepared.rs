@@ -1,4 +1,4 @@
-//! A configuration of whatever kind, made ready to run: its variables, its tables, its sources.
+//! A configuration of any kind, prepared to run: its variables, tables and sources.
 
 use anyhow::Context;
 use millrace_core::Router;
@@ -14,13 +14,13 @@ use crate::{machine, traffic};
 /// A run that is counted.
 const LENGTH: Length = Length { warm_up: 2048, slice: 4096, slices: 1, keep: false };
 
-/// A configuration with what is done to it before packets come.
+/// A configuration, and what is done with it before packets arrive.
 pub(super) struct Prepared {
     configuration: Configuration,
     routes: Vec<Route>,
     trace: Trace,
     optimise: bool,
-    /// Where files are that it reads.
+    /// The folder of the files that it reads.
     _folder: Option<TempDir>,
 }
 
@@ -47,7 +47,7 @@ impl Prepared {
         Ok(Self { configuration, routes, trace, optimise, _folder: None })
     }
 
-    /// The plain filter with rules that are drawn, and packets for them.
+    /// The plain filter with random rules, and packets for them.
     ///
     /// # Errors
     /// As `new`; or the rules cannot be written.
@@ -67,7 +67,7 @@ impl Prepared {
         &self.configuration.graph.name
     }
 
-    /// Runs it with bursts of this length, or shorter ones if it wants no more.
+    /// Runs it with bursts of this length, or shorter ones if its BURST is smaller.
     ///
     /// # Errors
     /// The configuration is wrong.
@@ -77,7 +77,7 @@ impl Prepared {
         self.configuration.observe(way, &self.trace, LENGTH, |router| self.prepare(router))
     }
 
-    /// Fills tables of routes and sets sources going.
+    /// Fills tables of routes and starts sources.
     fn prepare(&self, router: &Router) -> anyhow::Result<()> {
         for id in 0..router.len() {
             let class = router.class_of(id);

@@ -1,4 +1,4 @@
-//! What a record of callgrind says of functions (Valgrind's manual, "Callgrind Format Specification").
+//! The counts of functions in a record of callgrind (Valgrind's manual, "Callgrind Format Specification").
 
 use std::collections::HashMap;
 
@@ -6,7 +6,7 @@ use std::collections::HashMap;
 #[derive(Debug, Default)]
 pub(super) struct Profile {
     functions: Vec<Function>,
-    /// Where the function with a number of the record's is.
+    /// The index of each function by its number in the record.
     numbers: HashMap<String, usize>,
 }
 
@@ -15,12 +15,12 @@ struct Function {
     name: String,
     /// In the function itself.
     own: u64,
-    /// In calls of the function by others, with all that these call.
+    /// In calls by others, including the functions that it calls.
     called: u64,
 }
 
 impl Profile {
-    /// Reads a record with one event, instructions. None if it is none.
+    /// Parses a record with one event, instructions. `None` if it has another format.
     pub(super) fn parse(record: &str) -> Option<Self> {
         let mut profile = Self::default();
         let (mut current, mut called, mut is_call) = (None, None, false);
@@ -51,7 +51,7 @@ impl Profile {
         functions.map(|function| function.called).sum()
     }
 
-    /// The functions with most instructions in themselves, as many as make up `share` instructions.
+    /// The functions with the most instructions of their own, until they contain `share` instructions.
     pub(super) fn heaviest(&self, share: u64) -> Vec<(&str, u64)> {
         let mut functions: Vec<&Function> = self.functions.iter().collect();
         functions.sort_by_key(|function| std::cmp::Reverse(function.own));
@@ -64,7 +64,7 @@ impl Profile {
         functions.map(|function| (function.name.as_str(), function.own)).collect()
     }
 
-    /// The place of a function that is written `(NUMBER) NAME` the first time, and then `(NUMBER)`.
+    /// The index of a function, which is written `(NUMBER) NAME` the first time, and `(NUMBER)` afterwards.
     fn function(&mut self, written: &str) -> Option<usize> {
         let (number, name) = written.split_once(')')?;
         let next = self.functions.len();

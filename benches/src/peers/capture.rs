@@ -5,10 +5,10 @@ use std::path::Path;
 
 use anyhow::{Context, ensure};
 
-/// The header of a file: magic number, version, two fields out of use, most bytes of a frame, Ethernet.
+/// The header of a file: magic number, version, two unused fields, maximum length of a frame, Ethernet.
 const HEADER: [u32; 6] = [0xa1b2_c3d4, 0x0004_0002, 0, 0, 65_535, 1];
 
-/// Magic numbers of files by hosts of our byte order, with microseconds and with nanoseconds.
+/// Magic numbers of files from hosts with our byte order, with microseconds and with nanoseconds.
 const MAGIC: [u32; 2] = [0xa1b2_c3d4, 0xa1b2_3c4d];
 
 /// Writes frames to a file.

@@ -1,4 +1,4 @@
-//! Other programs that do the same, run in turns with this one.
+//! Other programs that do the same work, measured in turns with this one.
 
 mod capture;
 mod plain;

@@ -1,15 +1,15 @@
-//! The rows of plain files: routers and filters as somebody writes them who knows nothing of how they are run, with one
-//! port and all ways joined in front of it, and the same full of what people look at packets with.
+//! The rows of ordinary configurations: routers and filters whose author knows nothing about the engine, with one
+//! port at which all paths join, and the same with many elements for inspecting packets.
 
 use super::subject::{Configuration, Destinations, Input, Size, Subject};
 use super::targets::{Measure, Target, USUAL};
 use super::testpmd::Mode;
 use crate::rules::drawn::Drawn;
 
-/// Lengths of bursts, unless others are wanted: what DPDK's examples have, and our own default.
+/// The default lengths of bursts: that of DPDK's examples, and ours.
 const BURSTS: [u16; 2] = [32, 128];
 
-/// How many sets of rules are drawn of each size.
+/// The seeds of the rule sets of each size.
 const SEEDS: std::ops::RangeInclusive<u8> = 1..=3;
 
 /// The rows, with these lengths of bursts.

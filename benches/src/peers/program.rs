@@ -1,9 +1,8 @@
-//! A program that forwards packets between ports of DPDK, ours or another: started, paused, asked what
-//! it has done.
+//! A program that forwards packets between DPDK ports, ours or another: it is started, paused and queried.
 //!
-//! All of them are asked in the same way, by DPDK's telemetry and by the kernel's account of the
-//! forwarding thread's processor time. A program that is paused has no processor and keeps its tables,
-//! so programs can take turns on one core without being set up anew each time.
+//! All programs are queried in the same way, by DPDK's telemetry, and by the kernel's account of the forwarding
+//! thread's processor time. A paused program uses no processor and keeps its tables, so programs can take turns on
+//! one core without being set up again.
 
 use std::fs::{self, File};
 use std::path::{Path, PathBuf};
@@ -17,23 +16,23 @@ use rustix::process::{Pid, Signal, kill_process};
 
 use super::telemetry::{Counts, Telemetry};
 
-/// What takes the place of cards: virtual devices of DPDK's drivers `net_pcap` and `net_null`.
+/// The ports instead of cards: virtual devices of DPDK's drivers `net_pcap` and `net_null`.
 #[derive(Clone, Copy, Debug)]
 pub(crate) enum Ports<'a> {
-    /// Each makes packets out of nothing and swallows what it gets.
+    /// Each generates packets and discards what it gets.
     Null,
-    /// Port 0 replays a capture from memory for ever. What ports transmit is dropped.
+    /// Port 0 replays a capture from memory repeatedly. Transmitted packets are dropped.
     Endless(&'a Path),
-    /// Port 0 replays a capture once. What port N transmits goes to the file `N.pcap` in a folder.
+    /// Port 0 replays a capture once. What port N transmits is written to the file `N.pcap` in a folder.
     Once(&'a Path, &'a Path),
 }
 
 impl Ports<'_> {
-    /// The options of DPDK's that make `count` ports.
+    /// DPDK's options that make `count` ports.
     fn options(self, count: usize) -> Vec<String> {
         let port = |n: usize| match self {
             Self::Null => format!("net_null{n},size=64"),
-            // On the others nobody receives; but a port must have something.
+            // Nothing receives on the others, but a port must have an input.
             Self::Endless(trace) => {
                 format!("net_pcap{n},rx_pcap={},infinite_rx=1", trace.display())
             }
@@ -47,12 +46,12 @@ impl Ports<'_> {
     }
 }
 
-/// The file with what a port transmitted, in the folder of [`Ports::Once`].
+/// The file with the packets that a port transmitted, in the folder of [`Ports::Once`].
 pub(crate) fn captured(folder: &Path, port: usize) -> PathBuf {
     folder.join(format!("{port}.pcap"))
 }
 
-/// What a program has done up to a moment.
+/// The counts of a program at a moment.
 #[derive(Clone, Debug)]
 pub(crate) struct Sample {
     /// Packets received on port 0.
@@ -64,7 +63,7 @@ pub(crate) struct Sample {
 }
 
 impl Sample {
-    /// What was done since another moment.
+    /// The difference to an earlier moment.
     pub(crate) fn since(&self, before: &Self) -> Self {
         let ports = self.transmitted.iter().zip(&before.transmitted);
         Self {
@@ -80,19 +79,19 @@ impl Sample {
     }
 }
 
-/// A program, where it is and what its options are; those of DPDK's not included.
+/// How to start a program: its path and its options, without those of DPDK.
 pub(crate) struct Launch<'a> {
-    /// A word for it, as no other program has it.
+    /// A unique name.
     pub(crate) name: &'a str,
     /// The program.
     pub(crate) program: &'a Path,
-    /// What stands before DPDK's options.
+    /// Arguments before DPDK's options.
     pub(crate) before: &'a [String],
-    /// What stands behind them.
+    /// Arguments after them.
     pub(crate) behind: &'a [String],
-    /// How many ports it has.
+    /// The number of its ports.
     pub(crate) ports: usize,
-    /// The thread that forwards; the first one unless given.
+    /// The name of the thread that forwards; by default the first thread.
     pub(crate) threads: Option<&'a [&'a str]>,
 }
 
@@ -106,7 +105,7 @@ pub(crate) struct Program {
     log: PathBuf,
 }
 
-/// Whether all programs use huge pages: where 4 GiB of them are reserved (`sysctl -w vm.nr_hugepages=2048`) when the
+/// True if all programs use huge pages: if 4 GiB of them are reserved (`sysctl -w vm.nr_hugepages=2048`) when the
 /// first program starts.
 pub(crate) fn on_huge_pages() -> bool {
     const ENOUGH: u64 = 2048;
@@ -121,17 +120,17 @@ pub(crate) fn on_huge_pages() -> bool {
     *THERE_ARE
 }
 
-/// How often it is looked whether something has come.
+/// The time between two checks.
 const MOMENT: Duration = Duration::from_millis(10);
 
-/// For DPDK's start, and a program's.
+/// The maximum time for the start of DPDK and of a program.
 pub(crate) const PATIENCE: Duration = Duration::from_secs(30);
 
-/// How long a program runs after a pause before it is timed: its tables come back into the caches.
+/// The time that a program runs after a pause before it is timed, so that its tables return to the caches.
 const WARM_UP: Duration = Duration::from_millis(100);
 
 impl Program {
-    /// Starts a program. Everything that it leaves behind is in `folder`.
+    /// Starts a program. Its files are in `folder`.
     ///
     /// # Errors
     /// It does not start.
@@ -143,7 +142,7 @@ impl Program {
         let Launch { name, program, .. } = launch;
         let log = folder.join(format!("{name}.log"));
         let said = File::create(&log).with_context(|| log.display().to_string())?;
-        // Whatever becomes of the bench, a program that is paused must not stay.
+        // A paused program must not outlive the benchmark.
         let mut command = match find_program("setpriv") {
             Some(setpriv) => {
                 let mut command = Command::new(setpriv);
@@ -172,7 +171,7 @@ impl Program {
         let telemetry = match telemetry {
             Ok(Some(telemetry)) => telemetry,
             failed => {
-                // Where it has ended there is nothing to kill.
+                // If it has ended, there is nothing to kill.
                 let _ = child.kill();
                 let _ = child.wait();
                 let error = failed.err().map(|error| format!(": {error:#}")).unwrap_or_default();
@@ -192,12 +191,12 @@ impl Program {
     /// Waits until it transmits.
     ///
     /// # Errors
-    /// It ends, or never does.
+    /// It ends, or does not transmit in time.
     pub(crate) fn wait_until_at_work(&mut self, patience: Duration) -> anyhow::Result<()> {
         self.wait_for("does not transmit", patience, |sample| sample.packets() > 0)
     }
 
-    /// Waits until it has transmitted so many packets.
+    /// Waits until it has transmitted this number of packets.
     ///
     /// # Errors
     /// It ends, or transmits fewer.
@@ -227,8 +226,8 @@ impl Program {
         }
     }
 
-    /// What it has done so far. The counts are not of one moment, for it goes on meanwhile; so if the answers
-    /// take long, they are asked for again.
+    /// Its present counts. The counts are not of the same moment, because it continues meanwhile. If the answers take
+    /// long, they are queried again.
     ///
     /// # Errors
     /// It has ended.
@@ -256,7 +255,7 @@ impl Program {
         quickest.map(|(_, sample)| sample).context("no ports")
     }
 
-    /// What it does in a time; it is paused before and afterwards.
+    /// What it does in a time. It is paused before and afterwards.
     ///
     /// # Errors
     /// It has ended.
@@ -270,7 +269,7 @@ impl Program {
         Ok(after.since(&before))
     }
 
-    /// Takes the processor from it.
+    /// Pauses it.
     ///
     /// # Errors
     /// It has ended.
@@ -278,7 +277,7 @@ impl Program {
         self.signal(Signal::STOP)
     }
 
-    /// Gives the processor back to it.
+    /// Continues it.
     fn go_on(&self) -> anyhow::Result<()> {
         self.signal(Signal::CONT)
     }
@@ -311,13 +310,13 @@ impl Program {
 
 impl Drop for Program {
     fn drop(&mut self) {
-        // Where it has ended there is nothing to kill.
+        // If it has ended, there is nothing to kill.
         let _ = self.child.kill();
         let _ = self.child.wait();
     }
 }
 
-/// Asks again and again until there is something, or patience is at its end.
+/// Repeats a query until it has a result, or the time is over.
 pub(crate) fn wait<T>(
     patience: Duration,
     mut look: impl FnMut() -> anyhow::Result<Option<T>>,
@@ -334,7 +333,7 @@ pub(crate) fn wait<T>(
     }
 }
 
-/// The last lines that a program said.
+/// The last lines of a program's messages.
 fn tail(log: &Path) -> String {
     let text = fs::read(log).unwrap_or_default();
     let text = String::from_utf8_lossy(&text);

@@ -1,5 +1,4 @@
-//! What becomes of a frame, worked out one by one and in the plainest way, to hold programs against
-//! before they are timed.
+//! Computes the expected frames one by one in a simple way, to check programs before they are timed.
 
 use std::collections::{HashMap, HashSet};
 use std::path::Path;
@@ -12,8 +11,8 @@ use super::capture;
 use super::program::captured;
 use crate::traffic6::Route6;
 
-/// The longest prefix that holds an address, by a map for each length: slow, and nothing to get wrong. There is
-/// a table for each family; addresses of IPv4 stand at the upper end of the number.
+/// Finds the longest prefix that contains an address, with a map for each length: slow and simple. There is a table
+/// for each family. IPv4 addresses are at the upper end of the number.
 pub(crate) struct Table {
     v4: Lengths,
     v6: Lengths,
@@ -30,7 +29,7 @@ struct Hop {
 }
 
 impl Table {
-    /// A table of routes. Of several for one network the last counts.
+    /// A table of routes. Of several routes for one network, the last one counts.
     pub(crate) fn new(routes: &[Route], routes6: &[Route6]) -> Self {
         let v4 = routes.iter().map(|route| {
             let [.., host] = route.hop.gateway.octets();

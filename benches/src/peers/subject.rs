@@ -1,4 +1,4 @@
-//! The programs that take part: how each is started, what it is given, and what it must do with that.
+//! The compared programs: how each is started, its input, and the expected results.
 
 use std::fmt::Write as _;
 use std::io::{BufRead, BufReader, Write};
@@ -19,14 +19,14 @@ use crate::rules::set;
 use crate::traffic::{self, FRAME_LEN};
 use crate::traffic6::{self, Route6};
 
-/// A program and what it does, with bursts of a length or of its own choice.
+/// A program and its work, with a length of bursts or its own choice.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Subject {
     /// `millrace run` with a configuration.
     Ours(Configuration, Input, Option<u16>),
     /// DPDK's example, which only routes. Its bursts are of 32.
     L3fwd(Input),
-    /// DPDK's forwarder, in a mode of its own.
+    /// DPDK's forwarder in a mode.
     Testpmd(Mode, Option<u16>),
 }
 
@@ -56,35 +56,35 @@ pub(crate) struct Input {
     pub(crate) destinations: Destinations,
 }
 
-/// How many routes there are.
+/// The number of routes.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Size {
     /// 130,000 of the Internet's.
     Some,
-    /// The same, leading to all four outputs of a table.
+    /// The same, distributed over all four outputs of a table.
     Spread,
     /// All 512,621.
     All,
 }
 
-/// How many packets a trace has.
+/// The number of packets in a trace.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Destinations {
     /// 1,024.
     Few,
     /// 16,384, with more mbufs and longer rings.
     Many,
-    /// 1,023, of which a third is IPv6 and another one neither.
+    /// 1,023, of which a third is IPv6 and a third is neither IPv4 nor IPv6.
     Mixed,
-    /// As many as there are flows, at least 1,024: datagrams from inside of a translator.
+    /// One per flow, at least 1,024: datagrams from inside of a translator.
     Flows(u32),
-    /// 1,024 for so many rules.
+    /// 1,024 for this number of rules.
     Rules(Shapes, u32),
     /// 1,024 for rules of any shape.
     Drawn(Drawn),
 }
 
-/// What rules of a filter look like.
+/// The shapes of a filter's rules.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Shapes {
     /// Networks of source and destination, protocol and port.
@@ -105,7 +105,7 @@ impl Shapes {
 }
 
 impl Destinations {
-    /// Those that depend on the routes.
+    /// The traces that depend on the routes.
     const ROUTED: [Self; 3] = [Self::Few, Self::Many, Self::Mixed];
 
     fn count(self) -> usize {
@@ -127,7 +127,8 @@ impl Destinations {
         }
     }
 
-    /// Entries of a ring: l3fwd's default, and as many as the trace has packets, if a ring can be so long.
+    /// The number of entries of a ring: l3fwd's default, or as many as the trace has packets, if a ring can be that
+    /// long.
     fn ring(self) -> usize {
         const LONGEST: usize = 32_768;
         self.count().min(LONGEST)
@@ -137,8 +138,8 @@ impl Destinations {
 /// The ports of a router: packets arrive on the first and leave by the others.
 const PORTS: usize = 4;
 
-/// The mbufs that l3fwd makes itself for that (`NB_MBUF` in its main.c): two rings a port, what it collects
-/// for each port, and a cache.
+/// The number of mbufs that l3fwd allocates (`NB_MBUF` in its main.c): two rings per port, the packets that it
+/// collects for each port, and a cache.
 fn mbufs(destinations: Destinations) -> usize {
     const BURST: usize = 32;
     const CACHE: usize = 256;
@@ -149,12 +150,12 @@ fn mbufs(destinations: Destinations) -> usize {
     PORTS * (rings + BURST) + CACHE + kept
 }
 
-/// Everything that programs are given: the programs themselves, routes, traces.
+/// The input of the programs: the programs themselves, routes, traces.
 pub(crate) struct Bench {
     pub(crate) millrace: PathBuf,
     pub(crate) l3fwd: PathBuf,
     pub(crate) testpmd: PathBuf,
-    /// What programs leave behind.
+    /// The folder for files of programs.
     pub(crate) folder: PathBuf,
     /// The first core, for what does not forward, and the one that forwards.
     pub(crate) cores: [usize; 2],
@@ -178,16 +179,16 @@ struct Routes {
 
 struct Trace {
     frames: Vec<[u8; FRAME_LEN]>,
-    /// The port by which each leaves, where rules say so.
+    /// The port by which each frame leaves, if rules decide it.
     ports: Option<Vec<usize>>,
     file: PathBuf,
 }
 
 impl Bench {
-    /// Makes the tables and traces out of a folder with files of routes.
+    /// Makes the tables and traces from a folder with files of routes.
     ///
     /// # Errors
-    /// The routes cannot be read, or the files not be written.
+    /// The routes cannot be read, or a file cannot be written.
     pub(crate) fn new(
         [millrace, l3fwd, testpmd]: [PathBuf; 3],
         routes: &Path,
@@ -206,10 +207,10 @@ impl Bench {
         Ok(Self { millrace, l3fwd, testpmd, folder, cores, some, spread, all, others })
     }
 
-    /// Makes the trace of a workload whose packets do not depend on routes, and the rules that go with it.
+    /// Makes the trace of a workload whose packets do not depend on routes, and its rules.
     ///
     /// # Errors
-    /// The files cannot be written.
+    /// A file cannot be written.
     pub(crate) fn prepare(&mut self, destinations: Destinations) -> anyhow::Result<()> {
         let mut ports = None;
         let frames = match destinations {
@@ -241,7 +242,7 @@ impl Bench {
         Ok(())
     }
 
-    /// Where the rules of a filter stand.
+    /// The file with the rules of a filter.
     fn rules_file(&self, destinations: Destinations) -> PathBuf {
         self.folder.join(format!("{}.txt", destinations.name()))
     }
@@ -260,7 +261,7 @@ impl Bench {
         }
     }
 
-    /// How many routes a table has.
+    /// The number of routes of a table.
     pub(crate) fn count(&self, size: Size) -> usize {
         self.routes(size).routes.len()
     }
@@ -276,7 +277,7 @@ impl Routes {
         let rules = ["v4", "v6"].map(|end| folder.join(format!("{name}.{end}")));
         let [v4, v6] = &rules;
         std::fs::write(v4, self::rules(&routes))?;
-        // l3fwd wants a route for IPv6 too, from the range for benchmarks (RFC 5180).
+        // l3fwd also needs an IPv6 route, here from the range for benchmarks (RFC 5180).
         std::fs::write(v6, "R2001:2::/48 1\n")?;
         let trace = |destinations: Destinations| {
             let frames = match destinations {
@@ -373,7 +374,7 @@ impl Subject {
         }
     }
 
-    /// For its start.
+    /// The maximum time for its start.
     fn patience(self) -> Duration {
         match self {
             // It fills a table in quadratic time.
@@ -390,10 +391,10 @@ impl Subject {
         }
     }
 
-    /// Lets it treat the trace once and holds every frame against the reference.
+    /// Lets it process the trace once, and compares every frame with the reference.
     ///
     /// # Errors
-    /// It does not run, or a frame is not as it should be.
+    /// It does not run, or a frame is wrong.
     pub(crate) fn gate(self, bench: &Bench) -> anyhow::Result<()> {
         let name = format!("{}-gate", self.name());
         let folder = bench.folder.join(&name);
@@ -409,7 +410,7 @@ impl Subject {
         Ok(())
     }
 
-    /// Starts it and gives it work; it is paused then.
+    /// Starts it and lets it work, then pauses it.
     ///
     /// # Errors
     /// It does not run.
@@ -421,17 +422,17 @@ impl Subject {
         Ok(program)
     }
 
-    /// Packets in a second of processor time.
+    /// Packets per second of processor time.
     ///
     /// # Errors
-    /// The program has ended, did nothing, lost packets or sent them elsewhere.
+    /// The program has ended, did nothing, lost packets or sent them to a wrong port.
     pub(crate) fn rate(
         self,
         bench: &Bench,
         program: &mut Program,
         window: Duration,
     ) -> anyhow::Result<f64> {
-        /// What may be in the program, or come between two questions, of all that passes in a window.
+        /// The maximum fraction of a window's packets that may be inside the program, or pass between two queries.
         const SLACK: f64 = 0.03;
 
         let done = program.measure(window)?;
@@ -446,7 +447,7 @@ impl Subject {
         Ok(packets / done.seconds)
     }
 
-    /// Checks that each port had its part of the packets.
+    /// Checks that each port sent its part of the packets.
     fn check_ports(self, bench: &Bench, done: &Sample, slack: f64) -> anyhow::Result<()> {
         let expected = self.expected(bench)?;
         let frames: usize = expected.iter().map(Vec::len).sum();
@@ -525,7 +526,7 @@ impl Subject {
     }
 }
 
-/// A length of bursts in words.
+/// A length of bursts as text.
 pub(crate) fn length(burst: Option<u16>) -> String {
     burst.map_or_else(|| "own".to_owned(), |burst| burst.to_string())
 }
@@ -535,7 +536,7 @@ fn words(text: &str) -> Vec<String> {
 }
 
 impl Configuration {
-    /// Its name in reports, that of its file.
+    /// Its name in reports, which is that of its file.
     pub(crate) fn name(self) -> &'static str {
         match self {
             Self::Forward => "forward",
@@ -575,7 +576,7 @@ impl Configuration {
     }
 }
 
-/// Gives a router its routes and neighbours by its control socket, and starts its source.
+/// Sets a router's routes and neighbours through its control socket, and starts its source.
 fn configure(configuration: Configuration, routes: &Routes, socket: &Path) -> anyhow::Result<()> {
     let connect = || Ok(Control::connect(socket).ok());
     let control = wait(PATIENCE, connect)?;
@@ -600,7 +601,7 @@ struct Control(BufReader<UnixStream>);
 impl Control {
     fn connect(path: &Path) -> anyhow::Result<Self> {
         let mut control = Self(BufReader::new(UnixStream::connect(path)?));
-        // It begins by saying who it is.
+        // The server sends its greeting first.
         control.line()?;
         Ok(control)
     }

@@ -30,30 +30,30 @@ use crate::report::{self, median, rounded};
 /// How to measure.
 #[derive(clap::Args)]
 pub(crate) struct Options {
-    /// How often each workload is measured; the report has medians.
+    /// How often each workload is measured; the report has medians
     #[arg(long, value_name = "N", default_value_t = 5, value_parser = clap::value_parser!(u32).range(1..))]
     rounds: u32,
 
-    /// Milliseconds that each program is timed in each round.
+    /// The duration of each measurement in milliseconds
     #[arg(long, value_name = "N", default_value_t = 1000, value_parser = clap::value_parser!(u64).range(100..=60_000))]
     window: u64,
 
-    /// Most packets at a time, 1 to 256, of millrace and testpmd, rather than each program's own choice;
-    /// may be given several times. l3fwd's bursts are of 32.
+    /// The maximum number of packets at a time, 1 to 256, for millrace and testpmd; by default each program's own
+    /// choice; may be given several times; l3fwd's bursts are always 32
     #[arg(long, value_name = "N", value_parser = clap::value_parser!(u16).range(1..=256))]
     burst: Vec<u16>,
 
-    /// Measures only the workloads whose names contain this, `overhead` being those without a peer; may
-    /// be given several times.
+    /// Measures only the workloads whose names contain this; `overhead` means those without another program; may be
+    /// given several times
     #[arg(long, value_name = "WORDS")]
     only: Vec<String>,
 
-    /// The core that forwards; the last one unless given.
+    /// The core that forwards; by default the last one
     #[arg(long, value_name = "N")]
     core: Option<usize>,
 
-    /// Runs without DPDK and without fetching anything: the same routers on devices in memory, and
-    /// which rows of the table are missing then.
+    /// Runs without DPDK and without fetching anything: measures the same routers with devices in memory, and lists
+    /// the missing rows
     #[arg(long)]
     without_peers: bool,
 
@@ -66,7 +66,7 @@ pub(crate) struct Options {
 #[derive(Clone, Debug)]
 pub(super) struct Target {
     pub(super) name: Cow<'static, str>,
-    /// Of ours and testpmd; each program's own choice unless given.
+    /// For ours and testpmd; by default each program's own choice.
     pub(super) burst: Option<u16>,
     pub(super) measure: Measure,
 }
@@ -74,13 +74,13 @@ pub(super) struct Target {
 /// What is compared.
 #[derive(Clone, Debug)]
 pub(super) enum Measure {
-    /// How many times the other's rate ours is; at least, and aimed at.
+    /// The ratio of our rate to the other's, with a floor and an aim.
     Ratio { ours: Subject, peer: Subject, floor: f64, aim: f64 },
-    /// How much of its rate a program loses between two workloads; ours no more than the other.
+    /// The fraction of its rate that a program loses between two workloads. Ours must lose no more than the other.
     Loss { ours: [Subject; 2], peer: [Subject; 2] },
 }
 
-/// The least, the middle and the most of the rounds.
+/// The minimum, the median and the maximum of the rounds.
 #[derive(Clone, Copy, Debug)]
 struct Spread {
     least: f64,
@@ -88,16 +88,16 @@ struct Spread {
     most: f64,
 }
 
-/// What was measured for a row.
+/// The results of a row.
 #[derive(Clone, Debug)]
 struct Row {
     target: Target,
-    /// For each round a rate of each subject, in the order of [`Target::subjects`].
+    /// For each round, the rate of each subject, in the order of [`Target::subjects`].
     rounds: Vec<Vec<f64>>,
 }
 
-/// Rates of other programs that do not run here, as fractions of l3fwd's: 64 bytes, 1,024 random
-/// destinations, 130,000 routes, one core of a machine like this one.
+/// Rates of other programs that do not run here, relative to l3fwd: 64 bytes, 1,024 random destinations, 130,000
+/// routes, one core of a machine like this one.
 const GIVEN: &[(&str, f64, Configuration)] = &[
     ("FastClick, forwarder without processing", 0.89, Configuration::Forward),
     ("FastClick, minimal router", 0.42, Configuration::MinimalRouter),
@@ -199,8 +199,8 @@ impl Options {
     /// Measures and reports.
     ///
     /// # Errors
-    /// A program or the routes are missing, there are not two cores; a program does not run, or not as
-    /// it should.
+    /// A program or the routes are missing, there are fewer than two cores, or a program does not run or gives wrong
+    /// results.
     pub(crate) fn run(&self) -> anyhow::Result<()> {
         let bursts = match &self.burst[..] {
             [] => vec![None],
@@ -242,7 +242,7 @@ impl Options {
             };
             anyhow::Ok((rows, overhead))
         });
-        // Another run of the bench makes a folder of its own.
+        // Another run of the benchmark makes a folder of its own.
         let _ = std::fs::remove_dir_all(&folder);
         let (rows, overhead) = measured?;
 
@@ -277,7 +277,7 @@ impl Options {
         Ok(())
     }
 
-    /// Looks for all that takes part.
+    /// Finds all programs and data.
     fn bench(&self, folder: PathBuf) -> anyhow::Result<Bench> {
         let from_task = |name: &str| {
             let path = std::env::var_os(name).map(PathBuf::from);
@@ -339,7 +339,7 @@ impl Row {
     ) -> anyhow::Result<()> {
         let subjects = self.target.subjects();
         let mut order: Vec<usize> = (0..subjects.len()).collect();
-        // What drifts does so for and against each of them.
+        // So a change of the machine's speed affects all of them.
         if round % 2 == 1 {
             order.reverse();
         }
@@ -369,7 +369,7 @@ impl Row {
         self.spread(|rates| rates.get(subject).copied()).median
     }
 
-    /// Our rate in times of the other's; or what we lose and what the other loses, in percent.
+    /// The ratio of our rate to the other's; or the losses of both, in percent.
     fn figures(&self) -> Vec<Spread> {
         let lost = |few: f64, many: f64| (1.0 - many / few) * 100.0;
         match self.target.measure {
@@ -400,7 +400,7 @@ impl Row {
         }
     }
 
-    /// The workload's place among the subjects: what runs it, not what it is compared with.
+    /// The index of the workload among the subjects, without those that it is compared with.
     fn shown(&self) -> [(usize, Option<Subject>); 2] {
         let subjects = self.target.subjects();
         let first = match self.target.measure {
@@ -410,7 +410,7 @@ impl Row {
         [first, first + 1].map(|n| (n, subjects.get(n).copied()))
     }
 
-    /// A line of the table for people.
+    /// A line of the table as text.
     fn line(&self) -> String {
         let [(ours, _), (peer, program)] = self.shown();
         let program = program.map(Subject::program).unwrap_or_default();
@@ -471,12 +471,12 @@ impl Row {
     }
 }
 
-/// With three digits behind the point.
+/// With three decimal places.
 fn precise(value: f64) -> f64 {
     (value * 1000.0).round() / 1000.0
 }
 
-/// The table for people.
+/// The table as text.
 fn table(rows: &[Row]) -> String {
     let head = format!(
         "{:<42}{:>6}{:>8}{:>8}  {:<16}{:>19}{:>9}{:>6}  {}\n",
@@ -485,8 +485,8 @@ fn table(rows: &[Row]) -> String {
     std::iter::once(head).chain(rows.iter().map(Row::line)).collect()
 }
 
-/// Our rates with a configuration in times of l3fwd's, both with 130,000 routes: medians of the run, and the
-/// lengths of bursts.
+/// Our rates with a configuration, relative to l3fwd's, both with 130,000 routes: medians of the run, and the lengths
+/// of bursts.
 fn of_l3fwd(rows: &[Row], wanted: Configuration) -> Vec<(Option<u16>, f64)> {
     let rate = |wanted: Subject| {
         rows.iter().find_map(|row| {
@@ -501,7 +501,7 @@ fn of_l3fwd(rows: &[Row], wanted: Configuration) -> Vec<(Option<u16>, f64)> {
     bursts.into_iter().filter_map(ours).collect()
 }
 
-/// What is known of programs that do not run here.
+/// The known rates of programs that do not run here.
 fn given(rows: &[Row]) -> String {
     let mut text = "Fractions of l3fwd's rate: others' as they were given, not measured in this run; ours of this run\n".to_owned();
     for (name, fraction, configuration) in GIVEN {
@@ -534,7 +534,7 @@ fn given_json(rows: &[Row]) -> Vec<Value> {
     GIVEN.iter().map(row).collect()
 }
 
-/// How the peers were built and run.
+/// How the other programs were built and run.
 fn notes() -> String {
     let said = |program: &str, words: &[&str]| {
         let output = Command::new(program).args(words).output().ok()?;

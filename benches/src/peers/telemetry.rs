@@ -1,6 +1,6 @@
-//! DPDK's telemetry: a socket by which every program that uses DPDK tells what its ports counted.
+//! DPDK's telemetry: a socket on which every program that uses DPDK reports the counts of its ports.
 //!
-//! A request is a message of one line, an answer a message of JSON
+//! A request is a message of one line, and an answer is a message in JSON
 //! (<https://doc.dpdk.org/guides/howto/telemetry.html>).
 
 use std::fs::File;
@@ -11,13 +11,13 @@ use anyhow::Context;
 use rustix::net::{AddressFamily, SocketAddrUnix, SocketFlags, SocketType, connect, socket_with};
 use serde_json::Value;
 
-/// The longest answer.
+/// The maximum length of an answer.
 const LONGEST: usize = 1 << 14;
 
 /// A connection to a program's telemetry.
 pub(crate) struct Telemetry(File);
 
-/// What a port has counted.
+/// The counts of a port.
 #[derive(Clone, Copy, Debug, Default)]
 pub(crate) struct Counts {
     pub(crate) received: u64,
@@ -25,21 +25,21 @@ pub(crate) struct Counts {
 }
 
 impl Telemetry {
-    /// Connects to the socket of that name.
+    /// Connects to the socket of this name.
     ///
     /// # Errors
-    /// Nobody listens there.
+    /// No program listens there.
     pub(crate) fn connect(path: &Path) -> anyhow::Result<Self> {
         let socket =
             socket_with(AddressFamily::UNIX, SocketType::SEQPACKET, SocketFlags::CLOEXEC, None)?;
         connect(&socket, &SocketAddrUnix::new(path)?)?;
         let mut telemetry = Self(File::from(socket));
-        // It begins by saying who it is.
+        // The program sends its greeting first.
         telemetry.receive()?;
         Ok(telemetry)
     }
 
-    /// What a port has counted since it was started.
+    /// The counts of a port since its start.
     ///
     /// # Errors
     /// The program has ended, or has no such port.

@@ -33,12 +33,12 @@ pub(crate) struct Options {
     #[arg(long, value_name = "N", default_value_t = 5, value_parser = clap::value_parser!(u32).range(1..))]
     rounds: u32,
 
-    /// Milliseconds that are timed in each round.
+    /// The duration of each measurement in milliseconds
     #[arg(long, value_name = "N", default_value_t = 1000, value_parser = clap::value_parser!(u64).range(100..=60_000))]
     window: u64,
 
-    /// Most packets at a time, 1 to 256, of both programs; may be given several times. Each program's own choice is
-    /// measured besides.
+    /// The maximum number of packets at a time, 1 to 256, for both programs; may be given several times; each
+    /// program's own choice is measured as well
     #[arg(long, value_name = "N", default_values_t = [32, 64, 128, 256], value_parser = clap::value_parser!(u16).range(1..=256))]
     burst: Vec<u16>,
 
@@ -50,16 +50,16 @@ pub(crate) struct Options {
 /// What both programs do.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Mode {
-    /// They hand packets on.
+    /// Packets are forwarded unchanged.
     Io,
-    /// They swap the Ethernet addresses.
+    /// Ethernet addresses are swapped.
     MacSwap,
 }
 
 impl Mode {
     const ALL: [Mode; 2] = [Mode::Io, Mode::MacSwap];
 
-    /// testpmd's name of it.
+    /// testpmd's name for it.
     pub(crate) fn name(self) -> &'static str {
         match self {
             Mode::Io => "io",
@@ -76,23 +76,23 @@ impl Mode {
     }
 }
 
-/// Both programs at the same work on one device: packets in a second of processor time.
+/// Both programs with the same work and device: packets per second of processor time.
 #[derive(Clone, Debug)]
 struct Comparison {
     /// The device's driver.
     device: &'static str,
     /// What they do.
     mode: Mode,
-    /// Most packets at a time; each program's own choice unless given.
+    /// The maximum number of packets at a time; by default each program's own choice.
     burst: Option<u16>,
-    /// A rate of each round.
+    /// Our rate in each round.
     ours: Vec<f64>,
-    /// A rate of testpmd in each round.
+    /// testpmd's rate in each round.
     theirs: Vec<f64>,
 }
 
 impl Comparison {
-    /// How many times testpmd's rate ours is: the median of the rounds' ratios.
+    /// The ratio of our rate to testpmd's: the median of the rounds' ratios.
     fn ratio(&self) -> f64 {
         let ratios = self.ours.iter().zip(&self.theirs).map(|(ours, theirs)| ours / theirs);
         median(ratios.collect()).unwrap_or(f64::NAN)
@@ -117,7 +117,7 @@ impl Options {
     /// Measures and reports.
     ///
     /// # Errors
-    /// There is no DPDK, or not two cores.
+    /// There is no DPDK, or there are fewer than two cores.
     pub(crate) fn run(&self) -> anyhow::Result<()> {
         let machine = Machine::look();
         println!("{}; commit {}\n{} rounds\n", machine.cpu, machine.commit, self.rounds);
@@ -129,7 +129,7 @@ impl Options {
     }
 }
 
-/// The table for people.
+/// The table as text.
 fn tell(rows: &[Comparison]) -> String {
     let mut text =
         format!("{:<20}{:>6}{:>12}{:>12}{:>8}\n", "DPDK", "burst", "Mpps", "testpmd", "ratio");
@@ -180,7 +180,7 @@ fn compare(bursts: &[u16], rounds: u32, window: Duration) -> anyhow::Result<Vec<
     Ok(rows.into_iter().map(|(_, row)| row).collect())
 }
 
-/// Builds the program and the plugin as packages have them; gives the program's path.
+/// Builds the program and the plugin as for packages; returns the program's path.
 pub(crate) fn build() -> anyhow::Result<PathBuf> {
     let own = std::env::current_exe()?;
     let target = own.ancestors().nth(2).context("the bench is not where Cargo puts it")?;
@@ -201,8 +201,8 @@ const PROFILE: &str = "dist";
 /// testpmd's thread that forwards; the second name is that of newer versions of DPDK.
 pub(crate) const WORKER: &[&str] = &["rte-worker-1", "dpdk-worker1"];
 
-/// What stands before and behind DPDK's options when testpmd forwards on the second core, which begins at
-/// once and throws nothing away.
+/// The arguments before and after DPDK's options with which testpmd forwards on the second core, begins at once, and
+/// drops nothing.
 pub(crate) fn words(
     [main, core]: [usize; 2],
     mode: Mode,

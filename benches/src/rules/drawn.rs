@@ -15,18 +15,18 @@ use crate::traffic::FRAME_LEN;
 /// Which rules, and which packets.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) struct Drawn {
-    /// How many rules there are, the last one not counted, which lets everything pass.
+    /// The number of rules without the last one, which accepts everything.
     pub(crate) count: u32,
-    /// Where random numbers start.
+    /// The seed of random numbers.
     pub(crate) seed: u8,
-    /// Whether packets are in rules, in each as many as in any other; else they are in none but the last.
+    /// True if packets match rules, each rule equally often; otherwise they match only the last rule.
     pub(crate) hits: bool,
 }
 
-/// A frame and the output that the rules give it.
+/// A frame, and the output that the rules choose for it.
 pub(crate) type Judged = ([u8; FRAME_LEN], usize);
 
-/// A rule: an output, and conditions that must hold together.
+/// A rule: an output, and conditions that must all hold.
 struct Rule {
     output: usize,
     conditions: Vec<Condition>,
@@ -52,7 +52,7 @@ enum Side {
     Either,
 }
 
-/// What conditions look at.
+/// The fields that conditions examine.
 #[derive(Clone, Copy, Debug)]
 struct Header {
     addresses: [u32; 2],
@@ -70,14 +70,14 @@ const UDP: u8 = 17;
 /// Flags of TCP from the lowest bit on.
 const FLAGS: [&str; 6] = ["fin", "syn", "rst", "psh", "ack", "urg"];
 
-/// Types of ICMP that rules ask for and packets have.
+/// ICMP types of rules and packets.
 const ICMP_TYPES: [u8; 4] = [0, 3, 8, 11];
 
-/// Ports that rules like to ask for.
+/// Ports of many rules.
 const PORTS: [u16; 8] = [22, 25, 53, 80, 123, 443, 3306, 8080];
 
 impl Drawn {
-    /// Its name in that of a file, as short as names of sockets must be: how many rules, and the seed.
+    /// The part of a file name for it, as short as names of sockets must be: the number of rules, and the seed.
     pub(crate) fn name(self) -> String {
         let traffic = if self.hits { "hit" } else { "missed" };
         format!("{}r{}-{traffic}", self.count, self.seed)
@@ -94,7 +94,7 @@ impl Drawn {
         text + "0 all\n"
     }
 
-    /// Packets for the rules, in an order without system.
+    /// Packets for the rules in random order.
     ///
     /// # Errors
     /// No packet can be found for the rules.
@@ -102,7 +102,7 @@ impl Drawn {
         let (rules, mut random) = (self.rules(), self.random(1));
         let first = |header: &Header| rules.iter().position(|rule| rule.holds(header));
         let mut frames = Vec::with_capacity(count);
-        // A rule that lies within those before it has no packets.
+        // A rule that earlier rules contain has no packets.
         for _ in 0..count * 1000 {
             let aim = self.hits.then(|| random.usize(..rules.len()));
             let header = Header::draw(aim.and_then(|aim| rules.get(aim)), &mut random);
@@ -138,7 +138,7 @@ impl Rule {
 }
 
 impl Condition {
-    /// A network that few packets of all are in.
+    /// A network that contains few of all packets.
     fn net(random: &mut Rng) -> Self {
         let length = random.choice([12, 16, 16, 20, 24, 24, 24, 28, 32]).unwrap_or(24);
         let address = random.u32(0x0100_0000..0xdf00_0000) & mask(length);
@@ -210,7 +210,7 @@ impl Condition {
         }
     }
 
-    /// Changes a header so that more likely than not the condition holds.
+    /// Changes a header so that the condition probably holds.
     fn incline(&self, header: &mut Header, random: &mut Rng) {
         match self {
             Self::Net(side, net, length) => {
@@ -277,7 +277,7 @@ impl Side {
 }
 
 impl Header {
-    /// A header that is likely to be in a rule, if there is one.
+    /// A header that probably matches a rule, if one is given.
     fn draw(rule: Option<&Rule>, random: &mut Rng) -> Self {
         let mut header = Self {
             addresses: [(); 2].map(|()| random.u32(0x0100_0000..0xdf00_0000)),
@@ -303,7 +303,7 @@ impl Header {
         );
         let mut payload = [0; FRAME_LEN - BEFORE - 8];
         random.fill(&mut payload);
-        // Whoever numbers the packets can put a number and its complement here: the checksum stays right.
+        // A number and its complement can be written here without changing the checksum.
         if let Some(end) = payload.last_chunk_mut() {
             *end = [0xff, 0xff, 0, 0];
         }

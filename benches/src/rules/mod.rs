@@ -29,11 +29,11 @@ pub(crate) struct Options {
     #[arg(long, value_name = "N", default_value_t = 5, value_parser = clap::value_parser!(u32).range(1..))]
     rounds: u32,
 
-    /// How many rules; may be given several times.
+    /// The number of rules; may be given several times
     #[arg(long, value_name = "N", default_values_t = [1, 10, 100, 1000, 10_000], value_parser = clap::value_parser!(u32).range(1..=100_000))]
     rules: Vec<u32>,
 
-    /// Leaves out the decision program of more rules than this: compiling it takes long.
+    /// Omits the decision program if there are more rules than this, because compiling it takes long
     #[arg(long, value_name = "N", default_value_t = 10_000)]
     program: u32,
 
@@ -50,7 +50,7 @@ pub(crate) struct Options {
     json: Option<PathBuf>,
 }
 
-/// Packets that are classified in turn: few enough for the second cache.
+/// The number of packets that are classified: few enough for the second-level cache.
 const PACKETS: usize = 2048;
 
 /// Lengths of batches.
@@ -59,7 +59,7 @@ const BURSTS: [usize; 2] = [32, 256];
 /// How often all packets are classified in a round.
 const PASSES: usize = 8;
 
-/// An element, an engine, a rule set, and what was found.
+/// An element, an engine, a rule set, and the results.
 struct Row {
     element: &'static str,
     kind: &'static str,
@@ -77,7 +77,7 @@ impl Options {
     /// Measures and reports.
     ///
     /// # Errors
-    /// A classifier answers otherwise than the rules.
+    /// A classifier gives another result than the rules.
     pub(crate) fn run(&self) -> anyhow::Result<()> {
         let core = self.core.map_or_else(machine::last_core, Ok)?;
         let mut cores = rustix::thread::CpuSet::new();
@@ -173,9 +173,9 @@ fn classify(program: &FilterProgram, packets: &[Packet], ports: &mut [u16]) {
                 #[inline(always)]
                 |packet: &Packet| {
                     Some(IpSections {
-                        mac: &[],
                         network: packet.network_data()?,
                         transport: packet.transport_data().unwrap_or_default(),
+                        ..IpSections::default()
                     })
                 },
                 otherwise,
@@ -229,7 +229,7 @@ impl Row {
         })
     }
 
-    /// Compares the output of each packet with that of the first rule that holds.
+    /// Compares the output of each packet with that of the first matching rule.
     fn check(
         &self,
         batches: &[Batch],
@@ -275,7 +275,7 @@ impl Row {
                     }
                 }
                 let spent = cycles::now().wrapping_sub(start);
-                // The first pass fetches.
+                // The first pass loads the caches.
                 if pass > 0 {
                     passes.push(spent as f64 / PACKETS as f64);
                 }

@@ -7,7 +7,7 @@ pub(crate) use millrace_testkit::generate::rules::{Header, KINDS, Kind, Rule};
 use millrace_testkit::generate::rules::{Prefix, RuleSet};
 use millrace_testkit::generate::trace::Trace;
 
-/// Where random numbers start.
+/// The seed of random numbers.
 const SEED: u64 = 0x7275_6c65;
 
 /// `count` different rules of a kind.
@@ -15,8 +15,8 @@ pub(crate) fn rules(kind: &'static Kind, count: usize) -> Vec<Rule> {
     RuleSet { seed: SEED, ..RuleSet::new(kind, count) }.make()
 }
 
-/// `count` different rules of two shapes: a network of the source and one of the destination, TCP or UDP, and
-/// one port of the destination.
+/// `count` different rules of two shapes: a network of the source and one of the destination, TCP or UDP, and one
+/// destination port.
 pub(crate) fn rules_of_few_shapes(count: usize) -> Vec<Rule> {
     const TCP_AND_UDP: [u8; 2] = [6, 17];
     let mut random = fastrand::Rng::with_seed(SEED ^ 2);
@@ -38,12 +38,12 @@ pub(crate) fn rules_of_few_shapes(count: usize) -> Vec<Rule> {
     rules
 }
 
-/// Whether IPFilter lets the packets of a rule pass.
+/// True if IPFilter allows the packets of a rule.
 pub(crate) fn allows(rule: &Rule) -> bool {
     rule.action.is_multiple_of(2)
 }
 
-/// Packets of which most lie in a rule that is drawn by lot.
+/// Packets, most of which match a randomly chosen rule.
 pub(crate) fn headers(rules: &[Rule], count: usize) -> Vec<Header> {
     Trace { seed: SEED ^ 1, ..Trace::new(count) }.make(rules)
 }

@@ -1,5 +1,5 @@
-//! Devices with several queues: each receive queue has a part of a trace, over and over; transmit
-//! queues swallow packets. Every queue counts for itself.
+//! Devices with several queues. Each receive queue delivers a part of a trace repeatedly, and transmit queues discard
+//! packets. Every queue has its own counts.
 
 use std::io;
 use std::sync::Arc;
@@ -13,13 +13,13 @@ use millrace_io::{
 use crate::cycles::Trace;
 use crate::traffic::FRAME_LEN;
 
-/// The devices; any name is one. Clones are the same ones.
+/// The devices, with any name. Clones are the same ones.
 #[derive(Clone)]
 pub(super) struct Rig(Arc<State>);
 
 struct State {
     trace: Trace,
-    /// The most transmit queues that a device has.
+    /// The maximum number of transmit queues of a device.
     tx_queues: usize,
     finished: AtomicBool,
     received: Lock<Vec<Arc<Padded>>>,
@@ -32,7 +32,7 @@ struct State {
 struct Padded(Count);
 
 impl Rig {
-    /// Devices on which a trace arrives, and which have at most so many transmit queues each.
+    /// Devices on which a trace arrives, with at most this number of transmit queues each.
     pub(super) fn new(trace: Trace, tx_queues: usize) -> Self {
         Self(Arc::new(State {
             trace,
@@ -43,12 +43,12 @@ impl Rig {
         }))
     }
 
-    /// Lets nothing arrive any more.
+    /// Stops the arrival of packets.
     pub(super) fn finish(&self) {
         self.0.finished.store(true, Relaxed);
     }
 
-    /// Packets received and packets transmitted so far.
+    /// The numbers of packets received and transmitted so far.
     pub(super) fn counts(&self) -> (u64, u64) {
         (sum(&self.0.received), sum(&self.0.transmitted))
     }

@@ -35,7 +35,7 @@ pub(crate) struct Options {
     #[arg(long, value_name = "N", default_value_t = 32, value_parser = clap::value_parser!(u16).range(1..=256))]
     burst: u16,
 
-    /// Milliseconds that are timed in each round.
+    /// The duration of each measurement in milliseconds
     #[arg(long, value_name = "N", default_value_t = 300, value_parser = clap::value_parser!(u64).range(10..=60_000))]
     window: u64,
 
@@ -52,11 +52,11 @@ pub(crate) struct Options {
     json: Option<PathBuf>,
 }
 
-/// A way to divide work among threads.
+/// A way to distribute work over threads.
 struct Arrangement {
     name: &'static str,
     threads: usize,
-    /// The most transmit queues that a device has.
+    /// The maximum number of transmit queues of a device.
     tx_queues: usize,
     /// The configuration around the work, which is an element of class `Work`.
     text: &'static str,
@@ -130,17 +130,17 @@ const ARRANGEMENTS: &[Arrangement] = &[
     },
 ];
 
-/// What is done to each packet.
+/// The work on each packet.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Work {
     /// Nothing.
     Forward,
-    /// What `configs/minimal-router.click` does, to one device.
+    /// The work of `configs/minimal-router.click`, to one device.
     Route,
 }
 
 impl Work {
-    /// An element class `Work` that does it.
+    /// An element class `Work` for it.
     fn class(self) -> &'static str {
         match self {
             Self::Forward => "elementclass Work { input -> Null -> output }\n",
@@ -164,21 +164,21 @@ impl Work {
     }
 }
 
-/// An arrangement of a work, and what each round has shown.
+/// An arrangement with a kind of work, and the results of each round.
 struct Row {
     work: Work,
     arrangement: &'static Arrangement,
     rounds: Vec<Round>,
 }
 
-/// What a round has shown.
+/// The results of a round.
 #[derive(Clone, Copy, Debug)]
 struct Round {
-    /// Packets that came out in a second.
+    /// Packets per second that came out.
     rate: f64,
-    /// Packets that came out in a second of the program's processor time, times the threads: the rate
-    /// on a machine where nobody else wants the cores. What threads wait for each other asleep does
-    /// not count against it.
+    /// Packets that came out per second of the program's processor time, times the number of threads: the rate on a
+    /// machine where no other program uses the cores. Time in which threads sleep while they wait for each other does
+    /// not count.
     undisturbed: f64,
 }
 
@@ -186,7 +186,7 @@ impl Options {
     /// Measures and reports.
     ///
     /// # Errors
-    /// There are not two cores; a packet is lost without account.
+    /// There are fewer than two cores, or a packet is lost without being counted.
     pub(crate) fn run(&self) -> anyhow::Result<()> {
         let cores = machine::cores()?;
         let [.., second, first] = cores[..] else {
@@ -234,7 +234,7 @@ impl Options {
         Ok(rows)
     }
 
-    /// Measures an arrangement: one thread on each of the cores in turn, for they may differ.
+    /// Measures an arrangement, with one thread on each of the cores in turn, because they may differ.
     fn round(
         &self,
         row: &Row,
@@ -317,7 +317,7 @@ fn processor_time() -> Duration {
     Duration::new(time.tv_sec.unsigned_abs(), u32::try_from(time.tv_nsec).unwrap_or(0))
 }
 
-/// Waits until nothing comes out any more.
+/// Waits until no packet comes out any more.
 fn wait_for_rest(rig: &Rig) {
     let mut before = None;
     while before != Some(rig.counts()) {
@@ -331,7 +331,7 @@ impl Row {
         median(self.rounds.iter().map(of).collect())
     }
 
-    /// How many times the undisturbed rate of the base: the median of the rounds' ratios.
+    /// The ratio of the undisturbed rate to the base's: the median of the rounds' ratios.
     fn ratio(&self, rows: &[Row]) -> Option<f64> {
         let base = rows
             .iter()
@@ -354,7 +354,7 @@ impl Row {
     }
 }
 
-/// The table for people.
+/// The table as text.
 fn tell(rows: &[Row]) -> String {
     let mut text = format!(
         "{:<16}{:<38}{:>8}{:>13}{:>8}  of\n",

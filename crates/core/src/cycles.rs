@@ -3,7 +3,7 @@
 /// Cycles of the time stamp counter since an arbitrary start; nanoseconds on machines without one.
 #[inline]
 pub fn now() -> u64 {
-    #[cfg(target_arch = "x86_64")]
+    #[cfg(all(target_arch = "x86_64", not(miri)))]
     {
         // SAFETY: every x86-64 processor has the instruction; it touches no memory.
         #[allow(unsafe_code)]
@@ -11,7 +11,7 @@ pub fn now() -> u64 {
             std::arch::x86_64::_rdtsc()
         }
     }
-    #[cfg(not(target_arch = "x86_64"))]
+    #[cfg(any(not(target_arch = "x86_64"), miri))]
     {
         use std::sync::LazyLock;
         use std::time::Instant;

@@ -68,7 +68,7 @@ pub fn asked() -> Result<Option<Level>, UnknownLevel> {
 
 /// [`VARIABLE`] requests a level that does not exist.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
-#[error("{VARIABLE}: there is no ‘{0}’, but baseline, avx2 and avx512")]
+#[error("{VARIABLE}: unknown value ‘{0}’: use baseline, avx2 or avx512")]
 pub struct UnknownLevel(String);
 
 /// The level that [`run`] uses: the processor's, or a lower one that [`VARIABLE`] requests. An unknown name

@@ -8,7 +8,7 @@
 //! |---|---|
 //! | [`time`], [`clock`], [`net`], [`headers`], [`checksum`], [`topology`], [`Phase`], ... | plain values |
 //! | [`memory`], [`stats`], [`moment`] | packets and batches; what is counted; where and when a packet is treated |
-//! | [`names`], [`args`], [`services`] | what the words of a configuration mean |
+//! | [`names`], [`needs`], [`args`], [`services`] | what the words of a configuration mean; what elements need |
 //! | [`schedule`] | tasks, timers, and what wakes a thread |
 //! | [`graph`], [`plan`] | classes, ports, connections; which thread runs what |
 //! | [`router`] | a configured router: elements by name, handlers, counts, phase |
@@ -27,24 +27,29 @@ pub mod cycles;
 pub mod drops;
 pub mod element;
 pub mod engine;
+pub mod footprint;
 pub mod graph;
 pub mod headers;
 pub mod isa;
 pub mod memory;
 pub mod moment;
 pub mod names;
+pub mod needs;
 pub mod net;
 mod os_error;
+mod output_file;
 mod phase;
 pub mod plan;
 pub mod program;
+pub mod random;
 pub mod registry;
 pub mod router;
 pub mod run;
 pub mod schedule;
 pub mod services;
+pub mod standard_output;
 pub mod stats;
-mod sync;
+pub mod sync;
 pub mod testing;
 pub mod time;
 pub mod topology;
@@ -60,10 +65,14 @@ pub use element::{
     Setup, Way,
 };
 pub use engine::{BiasedGuard, BiasedMutex, Context, Identified, Identity, Published};
+pub use footprint::Footprint;
 pub use memory::{Arena, Batch, Packet, PacketType, View};
 pub use moment::{InRound, Moment};
-pub use os_error::os_error_text;
+pub use needs::Need;
+pub use os_error::{advise_on_refusals, os_error_text, refusal_advice};
+pub use output_file::OutputFile;
 pub use phase::Phase;
+pub use random::Random;
 pub use registry::{CLASSES, ClassInfo, Registry};
 pub use router::Router;
 pub use run::Engine;

@@ -1,6 +1,6 @@
 //! How a router ends.
 
-use std::sync::atomic::{AtomicU8, Ordering};
+use crate::sync::atomic::{AtomicU8, Ordering};
 
 /// How far the end of a router has come. It goes on to later phases only.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]

@@ -92,7 +92,7 @@ pub struct NodeStats {
     pub batches: Tally,
     /// Packets that left through a port.
     pub sent: Tally,
-    /// Packets that the element made or a device received.
+    /// Packets that the element made, a device received, or a hot swap took over.
     pub created: Tally,
     /// Packets that left the graph as intended: transmitted by a device, written to a file.
     pub consumed: Tally,

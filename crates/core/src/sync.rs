@@ -1,6 +1,26 @@
-//! A mutex for data that the threads of a router share.
+//! What threads share data with: a mutex that outlives panics, and the standard library's atomics, cells and locks.
+//!
+//! Code whose correctness rests on the order of memory accesses uses the names of this module. So `crates/models` can
+//! compile the same files with the types of a model checker in their place, and try every order.
 
-use std::sync::{Mutex, MutexGuard, PoisonError, TryLockError};
+use std::sync::{PoisonError, TryLockError};
+
+#[doc(hidden)]
+pub use std::sync::{Arc, Mutex, MutexGuard, RwLock, atomic};
+#[doc(hidden)]
+pub use std::{cell, hint, thread};
+
+/// Whether a model checker runs the code: then tables are small, so that all orders can be tried.
+#[doc(hidden)]
+pub const IS_MODEL: bool = false;
+
+/// Statics of the process. A model makes them anew for each execution.
+macro_rules! process_wide {
+    ($($(#[$about:meta])* static $name:ident: $type:ty = $value:expr;)*) => {
+        $($(#[$about])* static $name: $type = $value;)*
+    };
+}
+pub(crate) use process_wide;
 
 /// A mutex that stays usable when a thread panics while it holds the lock. It protects counts, tables and
 /// packets, each of which is consistent between any two statements, and a panic of one thread must not spread

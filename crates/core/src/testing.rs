@@ -21,8 +21,8 @@
 //! ```
 
 use std::collections::VecDeque;
-use std::sync::Arc;
 use std::sync::atomic::{AtomicUsize, Ordering::Relaxed};
+use std::sync::{Arc, Weak};
 
 use millrace_lang::{ConfigText, Connection, Diagnostic, ElementDecl, Graph, Span};
 
@@ -33,12 +33,35 @@ use crate::engine::Context;
 use crate::memory::{Batch, Packet};
 use crate::phase::Phase;
 use crate::registry::{ClassInfo, Registry};
-use crate::router::Router;
+use crate::router::{Part, Router};
 use crate::run::{Engine, Options, Outcome, check, initialize};
 use crate::schedule::Task;
 use crate::services::Services;
 use crate::stats::ElementStats;
 use crate::time::Timestamp;
+
+/// What must be gone when a router has ended: the router itself and all of its elements. An element that holds itself,
+/// by way of another one, would stay in memory for good, with its tables and threads.
+pub struct Remains {
+    router: Weak<Router>,
+    elements: Vec<(String, Weak<dyn Part>)>,
+}
+
+impl Remains {
+    /// Takes note of a router that is still there.
+    pub fn of(router: &Arc<Router>) -> Self {
+        let members = router.members().iter();
+        let elements = members.map(|member| (member.name.clone(), Arc::downgrade(&member.element)));
+        Self { router: Arc::downgrade(router), elements: elements.collect() }
+    }
+
+    /// The names of the elements that are still in memory, and `router` if it is.
+    pub fn names(&self) -> Vec<String> {
+        let elements = self.elements.iter().filter(|(_, element)| element.strong_count() > 0);
+        let router = (self.router.strong_count() > 0).then(|| "router".to_owned());
+        elements.map(|(name, _)| name.clone()).chain(router).collect()
+    }
+}
 
 /// One element between a feed for each input and a catch for each output.
 ///
@@ -86,8 +109,8 @@ impl Rig {
         outputs: usize,
         services: Services,
     ) -> Result<Self, Vec<Diagnostic>> {
-        registry.add(&FEED);
-        registry.add(&CATCH);
+        registry.add(FEED);
+        registry.add(CATCH);
         let graph = graph(element, inputs, outputs);
         let options = Options { clock: Clock::virtual_(), services, ..Options::default() };
         let (router, diagnostics) = check(&graph, &registry, options);
@@ -190,7 +213,7 @@ impl Rig {
     }
 
     fn take(&self) -> Vec<Vec<Packet>> {
-        self.catches.iter().map(|catch| std::mem::take(&mut *catch.packets.lock())).collect()
+        self.catches.iter().map(|catch| catch.take()).collect()
     }
 }
 
@@ -225,17 +248,21 @@ fn connect(from: (usize, usize), to: (usize, usize)) -> Connection {
     Connection { from, to, span: Span::NOWHERE }
 }
 
-const FEED: ClassInfo = crate::class_info!(Feed, "");
-const CATCH: ClassInfo = crate::class_info!(Catch, "");
+/// The class `TestFeed`, for a registry of tests: [`Feed`].
+pub const FEED: &ClassInfo = &crate::class_info!(Feed, "");
+/// The class `TestCatch`, for a registry of tests: [`Catch`].
+pub const CATCH: &ClassInfo = &crate::class_info!(Catch, "");
 
-/// Outputs the packets that it was given: pushes them, or provides them when pulled.
-struct Feed {
+/// Outputs the packets that it was given: pushes them, or provides them when pulled. They count as created when they
+/// leave it.
+pub struct Feed {
     packets: Lock<VecDeque<Packet>>,
     task: Task,
 }
 
 impl Feed {
-    fn give(&self, packets: Vec<Packet>) {
+    /// Gives it packets, which it outputs in its next round.
+    pub fn give(&self, packets: Vec<Packet>) {
         self.packets.lock().extend(packets);
         self.task.schedule();
     }
@@ -283,18 +310,21 @@ impl Element for Feed {
         }
         n > 0
     }
-
-    fn held(&self) -> usize {
-        self.packets.lock().len()
-    }
 }
 
 /// Keeps the packets that arrive, or that it can pull.
-struct Catch {
+pub struct Catch {
     packets: Lock<Vec<Packet>>,
     task: Task,
     /// How many packets it pulls at a time.
     burst: AtomicUsize,
+}
+
+impl Catch {
+    /// The packets that it has, in the order in which they came.
+    pub fn take(&self) -> Vec<Packet> {
+        std::mem::take(&mut *self.packets.lock())
+    }
 }
 
 impl Element for Catch {

@@ -23,17 +23,19 @@
 #include <rte_eal.h>
 #include <rte_errno.h>
 #include <rte_ethdev.h>
+#include <rte_flow.h>
 #include <rte_lcore.h>
 #include <rte_log.h>
 #include <rte_malloc.h>
 #include <rte_mbuf.h>
 #include <rte_memory.h>
 #include <rte_mempool.h>
+#include <rte_ring.h>
 #include <rte_version.h>
 
 #include "pool.h"
 
-#define MILLRACE_ABI 1
+#define MILLRACE_ABI 2
 
 /* A packet's descriptor of ours: an mbuf, and its private area as third line. */
 #define PRIVATE_LEN 64
@@ -105,7 +107,8 @@ struct config {
 	uint8_t spread;
 	int16_t thresholds[6];
 	uint16_t rss_queues;
-	uint16_t reserved[3];
+	uint16_t isolate;
+	uint16_t reserved[2];
 	struct rte_mempool *pool;
 	struct rte_mempool *shells;
 	const char *failed;
@@ -119,6 +122,24 @@ struct stats {
 struct link {
 	uint32_t speed;
 	uint8_t up, full_duplex, autonegotiated, reserved;
+};
+
+/* A header of a rule's pattern: its bytes, and the bits of them that matter. */
+struct flow_item {
+	uint32_t kind;
+	uint8_t value[40];
+	uint8_t mask[40];
+};
+
+struct flow_action {
+	uint32_t kind;
+	uint32_t value;
+};
+
+struct flow {
+	uint32_t group, priority, items, actions;
+	const struct flow_item *item;
+	const struct flow_action *action;
 };
 
 struct xstat {
@@ -177,6 +198,9 @@ static size_t messages(char *to, size_t room)
 
 static void (*released)(void *owner);
 
+/* Whether other processes may share this DPDK: its option --proc-type was given. */
+static int several;
+
 /* Some of DPDK's messages, the list of its options among them, go to standard output and error. */
 struct diversion {
 	int file, output, error;
@@ -224,8 +248,10 @@ static int start(int count, const char *const *options, int verbose, void (*on_r
 	if (count >= (int)RTE_DIM(arguments))
 		return -E2BIG;
 	/* DPDK sorts its arguments. */
-	for (int i = 0; i < count; i++)
+	for (int i = 0; i < count; i++) {
 		arguments[i] = (char *)(uintptr_t)options[i];
+		several |= strncmp(options[i], "--proc-type", strlen("--proc-type")) == 0;
+	}
 	released = on_release;
 	said.verbose = verbose;
 	stream = fopencookie(NULL, "w", (cookie_io_functions_t){ .write = hear });
@@ -236,6 +262,9 @@ static int start(int count, const char *const *options, int verbose, void (*on_r
 	diversion = divert();
 	result = rte_eal_init(count, arguments);
 	restore(diversion);
+	/* This thread has a number here and perhaps the same one in another process, and with it a cache in each pool. */
+	if (several)
+		RTE_PER_LCORE(_lcore_id) = LCORE_ID_ANY;
 	return result < 0 ? -(rte_errno ? rte_errno : EIO) : 0;
 }
 
@@ -244,9 +273,11 @@ static const char *version(void)
 	return rte_version();
 }
 
+/* Threads that DPDK did not make are registered in one process only: their caches of mbufs are numbered there, and a
+ * registered thread makes DPDK refuse other processes. Without it, mbufs come from the shared pool itself. */
 static int register_thread(void)
 {
-	if (rte_lcore_id() != LCORE_ID_ANY)
+	if (several || rte_lcore_id() != LCORE_ID_ANY)
 		return 0;
 	return rte_thread_register() == 0 ? 1 : -rte_errno;
 }
@@ -266,12 +297,23 @@ struct node {
 
 static struct node nodes[RTE_MAX_NUMA_NODES];
 
+/* The rings that this process uses. */
+static struct rte_ring *rings[64];
+
+/* Ports and pools are the primary process's. */
+static int is_secondary(void)
+{
+	return rte_eal_process_type() == RTE_PROC_SECONDARY;
+}
+
 static struct rte_mempool *make_pool(const char *what, unsigned node, unsigned count, unsigned cache,
 				     unsigned room)
 {
 	char name[RTE_MEMPOOL_NAMESIZE];
 
 	snprintf(name, sizeof(name), "millrace_%s_%u", what, node);
+	if (is_secondary())
+		return rte_mempool_lookup(name);
 	cache = RTE_MIN(cache, RTE_MIN((unsigned)RTE_MEMPOOL_CACHE_MAX_SIZE, count * 2 / 3));
 	return millrace_pool_create(name, count, cache, PRIVATE_LEN, room, SOCKET_ID_ANY == (int)node ?
 				    SOCKET_ID_ANY : (int)node);
@@ -305,7 +347,8 @@ static unsigned missing(void)
 {
 	unsigned count = 0;
 
-	for (unsigned node = 0; node < RTE_DIM(nodes); node++) {
+	/* Those of a secondary process are in use elsewhere. */
+	for (unsigned node = 0; node < RTE_DIM(nodes) && !is_secondary(); node++) {
 		if (nodes[node].packets != NULL)
 			count += rte_mempool_in_use_count(nodes[node].packets);
 		if (nodes[node].shells != NULL)
@@ -335,14 +378,28 @@ static size_t pools(char *to, size_t room)
 	return length;
 }
 
+/* What still waits in the rings of a process that ends is for nobody, except in a secondary one, which another may
+ * follow. The rings stay: another process may look at them. */
+static void drain_rings(void)
+{
+	void *mbuf;
+
+	for (unsigned i = 0; i < RTE_DIM(rings); i++)
+		while (rings[i] != NULL && rte_ring_dequeue(rings[i], &mbuf) == 0)
+			rte_pktmbuf_free(mbuf);
+}
+
 static unsigned finish(void)
 {
 	uint16_t port;
 	unsigned lost;
 
-	RTE_ETH_FOREACH_DEV(port) {
-		rte_eth_dev_stop(port);
-		rte_eth_dev_close(port);
+	if (!is_secondary()) {
+		drain_rings();
+		RTE_ETH_FOREACH_DEV(port) {
+			rte_eth_dev_stop(port);
+			rte_eth_dev_close(port);
+		}
 	}
 	lost = missing();
 	if (lost == 0)
@@ -534,6 +591,45 @@ static int narrow(uint16_t port, const struct rte_eth_dev_info *device, uint16_t
 	return rte_eth_dev_rss_reta_update(port, table, device->reta_size);
 }
 
+/* The queue of each bucket of that table; its length, if there is no room for it. */
+static int reta(uint16_t port, uint16_t *to, unsigned room)
+{
+	struct rte_eth_rss_reta_entry64 table[RTE_ETH_RSS_RETA_SIZE_512 / RTE_ETH_RETA_GROUP_SIZE];
+	struct rte_eth_dev_info device;
+	int result = rte_eth_dev_info_get(port, &device);
+
+	if (result < 0)
+		return result;
+	if (device.reta_size > RTE_ETH_RSS_RETA_SIZE_512)
+		return -ENOTSUP;
+	if (device.reta_size == 0 || room < device.reta_size)
+		return device.reta_size;
+	memset(table, 0, sizeof(table));
+	for (unsigned i = 0; i < device.reta_size; i++)
+		table[i / RTE_ETH_RETA_GROUP_SIZE].mask |= UINT64_C(1) << (i % RTE_ETH_RETA_GROUP_SIZE);
+	result = rte_eth_dev_rss_reta_query(port, table, device.reta_size);
+	if (result < 0)
+		return result;
+	for (unsigned i = 0; i < device.reta_size; i++)
+		to[i] = table[i / RTE_ETH_RETA_GROUP_SIZE].reta[i % RTE_ETH_RETA_GROUP_SIZE];
+	return device.reta_size;
+}
+
+static int set_reta(uint16_t port, const uint16_t *from, unsigned count)
+{
+	struct rte_eth_rss_reta_entry64 table[RTE_ETH_RSS_RETA_SIZE_512 / RTE_ETH_RETA_GROUP_SIZE];
+
+	if (count > RTE_ETH_RSS_RETA_SIZE_512)
+		return -EINVAL;
+	memset(table, 0, sizeof(table));
+	for (unsigned i = 0; i < count; i++) {
+		struct rte_eth_rss_reta_entry64 *group = &table[i / RTE_ETH_RETA_GROUP_SIZE];
+		group->mask |= UINT64_C(1) << (i % RTE_ETH_RETA_GROUP_SIZE);
+		group->reta[i % RTE_ETH_RETA_GROUP_SIZE] = from[i];
+	}
+	return rte_eth_dev_rss_reta_update(port, table, (uint16_t)count);
+}
+
 static int set_pause(uint16_t port, uint8_t pause)
 {
 	struct rte_eth_fc_conf conf;
@@ -597,6 +693,10 @@ static int open_port(uint16_t port, struct config *config)
 
 	config->failed = "";
 	memset(&conf, 0, sizeof(conf));
+	if (is_secondary()) {
+		config->failed = "opening it in a secondary process (--proc-type), for ports are the primary's";
+		return -EPERM;
+	}
 	STEP("asking what it can do", rte_eth_dev_info_get(port, &device));
 	STEP("making the packet pool", pools_of(rte_eth_dev_socket_id(port), config));
 	spread_by_flow(&conf, &device, config);
@@ -637,6 +737,8 @@ static int open_port(uint16_t port, struct config *config)
 	if (config->set_mac)
 		STEP("setting its address",
 		     rte_eth_dev_default_mac_addr_set(port, (struct rte_ether_addr *)config->mac));
+	if (config->isolate)
+		STEP("isolating flows", rte_flow_isolate(port, 1, NULL));
 	STEP("starting it", rte_eth_dev_start(port));
 	if (config->rss_queues != 0 && config->rss_queues < config->rx_queues)
 		STEP("leaving queues out of RSS", narrow(port, &device, config->rss_queues));
@@ -683,6 +785,137 @@ static uint16_t receive(uint16_t port, uint16_t queue, struct rte_mbuf **to, uin
 static uint16_t transmit(uint16_t port, uint16_t queue, struct rte_mbuf **mbufs, uint16_t count)
 {
 	return rte_eth_tx_burst(port, queue, mbufs, count);
+}
+
+/* ---- Rules for flows ---- */
+
+#define MOST_ITEMS 16
+
+/* Our numbers of headers, in order, with what DPDK calls them and their lengths; its structures begin with the header. */
+static const struct {
+	enum rte_flow_item_type type;
+	size_t length;
+} headers[] = {
+	{ RTE_FLOW_ITEM_TYPE_END, 0 },   { RTE_FLOW_ITEM_TYPE_ETH, 14 },  { RTE_FLOW_ITEM_TYPE_VLAN, 4 },
+	{ RTE_FLOW_ITEM_TYPE_IPV4, 20 }, { RTE_FLOW_ITEM_TYPE_IPV6, 40 }, { RTE_FLOW_ITEM_TYPE_UDP, 8 },
+	{ RTE_FLOW_ITEM_TYPE_TCP, 20 },  { RTE_FLOW_ITEM_TYPE_SCTP, 12 }, { RTE_FLOW_ITEM_TYPE_ICMP, 8 },
+};
+
+union header {
+	struct rte_flow_item_eth eth;
+	struct rte_flow_item_vlan vlan;
+	struct rte_flow_item_ipv4 ipv4;
+	struct rte_flow_item_ipv6 ipv6;
+	struct rte_flow_item_udp udp;
+	struct rte_flow_item_tcp tcp;
+	struct rte_flow_item_sctp sctp;
+	struct rte_flow_item_icmp icmp;
+};
+
+static const enum rte_flow_action_type action_types[] = {
+	RTE_FLOW_ACTION_TYPE_END, RTE_FLOW_ACTION_TYPE_QUEUE, RTE_FLOW_ACTION_TYPE_DROP, RTE_FLOW_ACTION_TYPE_COUNT,
+	RTE_FLOW_ACTION_TYPE_PASSTHRU,
+};
+
+/* Installs a rule; why not is written to `reason`. */
+static int add_flow(uint16_t port, const struct flow *from, void **to, char *reason, size_t room)
+{
+	union header values[MOST_ITEMS], masks[MOST_ITEMS];
+	struct rte_flow_item items[MOST_ITEMS + 1];
+	struct rte_flow_action actions[MOST_ITEMS + 1];
+	struct rte_flow_action_queue queues[MOST_ITEMS];
+	struct rte_flow_action_count count = { 0 };
+	struct rte_flow_attr attributes = { .group = from->group, .priority = from->priority, .ingress = 1 };
+	static const uint8_t nothing[40];
+	struct rte_flow_error error = { 0 };
+	struct rte_flow *flow;
+	int result;
+
+	if (from->items > MOST_ITEMS || from->actions > MOST_ITEMS)
+		return -E2BIG;
+	memset(values, 0, sizeof(values));
+	memset(masks, 0, sizeof(masks));
+	memset(items, 0, sizeof(items));
+	memset(actions, 0, sizeof(actions));
+	for (uint32_t i = 0; i < from->items; i++) {
+		const struct flow_item *item = &from->item[i];
+
+		if (item->kind == 0 || item->kind >= RTE_DIM(headers))
+			return -EINVAL;
+		items[i].type = headers[item->kind].type;
+		if (memcmp(item->mask, nothing, sizeof(nothing)) == 0)
+			continue;
+		memcpy(&values[i], item->value, headers[item->kind].length);
+		memcpy(&masks[i], item->mask, headers[item->kind].length);
+		items[i].spec = &values[i];
+		items[i].mask = &masks[i];
+	}
+	items[from->items].type = RTE_FLOW_ITEM_TYPE_END;
+	for (uint32_t i = 0; i < from->actions; i++) {
+		const struct flow_action *action = &from->action[i];
+
+		if (action->kind == 0 || action->kind >= RTE_DIM(action_types))
+			return -EINVAL;
+		actions[i].type = action_types[action->kind];
+		queues[i].index = (uint16_t)action->value;
+		if (actions[i].type == RTE_FLOW_ACTION_TYPE_QUEUE)
+			actions[i].conf = &queues[i];
+		if (actions[i].type == RTE_FLOW_ACTION_TYPE_COUNT)
+			actions[i].conf = &count;
+	}
+	actions[from->actions].type = RTE_FLOW_ACTION_TYPE_END;
+	result = rte_flow_validate(port, &attributes, items, actions, &error);
+	flow = result == 0 ? rte_flow_create(port, &attributes, items, actions, &error) : NULL;
+	if (flow == NULL) {
+		result = result < 0 ? result : -(rte_errno ? rte_errno : EIO);
+		snprintf(reason, room, "%s", error.message ? error.message : "");
+		return result;
+	}
+	*to = flow;
+	return 0;
+}
+
+static int remove_flow(uint16_t port, void *flow)
+{
+	return rte_flow_destroy(port, flow, NULL);
+}
+
+/* ---- Rings ---- */
+
+/* The ring with this name, which is made if there is none; and the pool for packets that must be copied into it. */
+static int open_ring(const char *name, unsigned entries, int socket, struct config *config, void **to)
+{
+	struct rte_ring *ring;
+	unsigned i = 0;
+	int result = pools_of(socket, config);
+
+	if (result < 0)
+		return result;
+	ring = rte_ring_lookup(name);
+	if (ring == NULL)
+		ring = rte_ring_create(name, entries, socket < 0 ? SOCKET_ID_ANY : socket, RING_F_EXACT_SZ);
+	/* Another process may have been faster. */
+	if (ring == NULL && rte_errno == EEXIST)
+		ring = rte_ring_lookup(name);
+	if (ring == NULL)
+		return -rte_errno;
+	while (i < RTE_DIM(rings) && rings[i] != NULL && rings[i] != ring)
+		i++;
+	if (i == RTE_DIM(rings))
+		return -ENOSPC;
+	rings[i] = ring;
+	*to = ring;
+	return (int)rte_ring_get_capacity(ring);
+}
+
+static unsigned put(void *ring, struct rte_mbuf **mbufs, unsigned count)
+{
+	return rte_ring_enqueue_burst(ring, (void *const *)mbufs, count, NULL);
+}
+
+static unsigned get(void *ring, struct rte_mbuf **to, unsigned room)
+{
+	return rte_ring_dequeue_burst(ring, (void **)to, room, NULL);
 }
 
 /* ---- What ports tell, and small settings ---- */
@@ -842,6 +1075,13 @@ struct table {
 	int (*interrupt)(uint16_t port, uint16_t queue);
 	int (*set_interrupt)(uint16_t port, uint16_t queue, int on);
 	size_t (*pools)(char *to, size_t room);
+	int (*open_ring)(const char *name, unsigned entries, int socket, struct config *config, void **to);
+	unsigned (*put)(void *ring, struct rte_mbuf **mbufs, unsigned count);
+	unsigned (*get)(void *ring, struct rte_mbuf **to, unsigned room);
+	int (*add_flow)(uint16_t port, const struct flow *from, void **to, char *reason, size_t room);
+	int (*remove_flow)(uint16_t port, void *flow);
+	int (*reta)(uint16_t port, uint16_t *to, unsigned room);
+	int (*set_reta)(uint16_t port, const uint16_t *from, unsigned count);
 };
 
 static const struct table table = {
@@ -885,6 +1125,13 @@ static const struct table table = {
 	.interrupt = interrupt,
 	.set_interrupt = set_interrupt,
 	.pools = pools,
+	.open_ring = open_ring,
+	.put = put,
+	.get = get,
+	.add_flow = add_flow,
+	.remove_flow = remove_flow,
+	.reta = reta,
+	.set_reta = set_reta,
 };
 
 const struct table *millrace_dpdk_shim(void);

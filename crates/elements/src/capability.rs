@@ -16,6 +16,9 @@
 //! | [`HostInterface`] | FromHost | ToHost |
 //! | [`Gates`] | Suppressor | EtherSpanTree |
 //! | [`StationTable`] | EtherSwitch, ListenEtherSwitch | EtherSpanTree |
+//! | [`ConnectionStates`] | ConnectionTracker | IPFilter, IPClassifier, to warn where it is missing |
+//! | [`IndirectionTable`] | SoftwareRSS, FromDPDKDevice | DeviceBalancer |
+//! | [`BucketCounts`] | AggregateCounterVector | DeviceBalancer |
 //! | [`HandOver`] | Pipeliner | Pipeliner, to find threads that would wait for each other |
 //!
 //! All methods may be called from any thread, and from the time when the element is configured. None may wait for
@@ -24,9 +27,8 @@
 use std::net::Ipv4Addr;
 use std::sync::Arc;
 
-use fastrand::Rng;
 use millrace_core::net::EtherAddress;
-use millrace_core::{Capability, Lock, Task, Timestamp};
+use millrace_core::{Capability, Lock, Random, Task, Timestamp};
 use millrace_io::tap::TapKind;
 use millrace_io::{Opened, TxQueue};
 
@@ -49,6 +51,52 @@ impl Capability for dyn Storage {
 
     fn missing(element: &str) -> String {
         format!("‘{element}’ is not a Storage element")
+    }
+}
+
+/// A table of receive-side scaling: the hash of a flow selects a bucket, and the table says which queue or thread gets
+/// the packets of that bucket.
+pub trait IndirectionTable: Send + Sync {
+    /// The target of each bucket, the number of buckets being a power of two; empty if there is no table.
+    fn table(&self) -> Vec<u16>;
+
+    /// The thread that each target's packets are processed on.
+    fn threads(&self) -> Vec<usize>;
+
+    /// Replaces the target of each bucket.
+    ///
+    /// # Errors
+    /// The device refuses, with its reason.
+    fn assign(&self, table: &[u16]) -> Result<(), String>;
+
+    /// Starts to count the packets of each bucket. Returns false if it cannot.
+    fn count_buckets(&self) -> bool;
+
+    /// Packets of each bucket so far; empty if they are not counted.
+    fn counts(&self) -> Vec<u64>;
+}
+
+impl Capability for dyn IndirectionTable {
+    const NAME: &'static str = "a table from hashes to threads";
+
+    fn missing(element: &str) -> String {
+        format!(
+            "‘{element}’ has no table from hashes to threads: put a SoftwareRSS behind it, and name that"
+        )
+    }
+}
+
+/// Packets of each aggregate. The number of aggregates is a power of two.
+pub trait BucketCounts: Send + Sync {
+    /// Packets so far.
+    fn counts(&self) -> Vec<u64>;
+}
+
+impl Capability for dyn BucketCounts {
+    const NAME: &'static str = "a count for each aggregate";
+
+    fn missing(element: &str) -> String {
+        format!("‘{element}’ is no AggregateCounterVector")
     }
 }
 
@@ -102,8 +150,8 @@ pub type Outputs = [u16; 2];
 pub struct Request<'r> {
     /// Whether a flow of replies already belongs to another mapping.
     pub taken: &'r dyn Fn(FlowId) -> bool,
-    /// The thread's random numbers.
-    pub random: &'r mut Rng,
+    /// The router's random numbers.
+    pub random: &'r Random,
 }
 
 impl Capability for dyn Mapper {
@@ -207,8 +255,16 @@ impl Capability for dyn Gates {
     const NAME: &'static str = "gates";
 
     fn missing(element: &str) -> String {
-        format!("‘{element}’ is no Suppressor")
+        format!("‘{element}’ is not a Suppressor")
     }
+}
+
+/// An element that writes the state of its connection into each packet's CONNECTION annotation. There is nothing to ask
+/// it: rules that have words for states want one upstream.
+pub trait ConnectionStates: Send + Sync {}
+
+impl Capability for dyn ConnectionStates {
+    const NAME: &'static str = "states of connections";
 }
 
 /// The stations that an Ethernet switch has heard.
@@ -221,7 +277,7 @@ impl Capability for dyn StationTable {
     const NAME: &'static str = "a table of stations";
 
     fn missing(element: &str) -> String {
-        format!("‘{element}’ is no EtherSwitch")
+        format!("‘{element}’ is not an EtherSwitch")
     }
 }
 

@@ -3,6 +3,8 @@
 //! A program that is to have these elements names the crate (`use millrace_elements as _;`): the
 //! classes register themselves when it is linked.
 
+millrace_core::declares_needs!();
+
 pub mod aggregate;
 pub mod capability;
 pub mod classify;
@@ -10,6 +12,7 @@ pub mod control;
 pub mod devices;
 pub mod ethernet;
 pub mod flows;
+mod flush_timer;
 pub mod gpu;
 pub mod icmp;
 pub mod ids;
@@ -17,15 +20,19 @@ pub mod ip;
 pub mod ip6;
 pub mod ipsec;
 pub mod measure;
+mod per_port;
 pub mod queueing;
 pub mod rewrite;
 mod rule_file;
 pub mod standard;
+pub mod streams;
 pub mod summary;
 mod task_handlers;
 pub mod tcpudp;
-#[cfg(test)]
-mod test_packets;
 pub mod threads;
 pub mod timestamps;
 pub mod tunnels;
+mod upstream;
+
+#[cfg(test)]
+use millrace_test_packets as test_packets;

@@ -6,7 +6,7 @@ use std::io::Read;
 use std::os::unix::fs::{FileTypeExt, MetadataExt, OpenOptionsExt};
 use std::path::Path;
 
-use millrace_core::Inspection;
+use millrace_core::{Inspection, refusal_advice};
 use millrace_lang::{Diagnostic, Excerpt};
 use rustix::fs::OFlags;
 
@@ -92,13 +92,13 @@ impl<'a> Origin<'a> {
 /// It is none, or cannot be read, is too large, changes meanwhile, or is no text.
 pub(crate) fn read(path: &Path) -> Result<Vec<u8>, Fault> {
     let wrong = |message: String| Origin::new(Some(path), &[]).fault_of_all(message);
-    let failed = |error: std::io::Error| wrong(error.to_string());
+    // In the sandbox, a file that replaced the configured one is another one.
+    let failed = |error: std::io::Error| wrong(format!("{error}{}", refusal_advice(&error)));
     let sound = |metadata: Metadata| match kind(&metadata) {
-        Some(kind) => Err(wrong(format!("this is {kind}, and no file"))),
-        None if metadata.len() > MOST => Err(wrong(format!(
-            "{} bytes are more than {MOST}, the most there may be",
-            metadata.len()
-        ))),
+        Some(kind) => Err(wrong(format!("this is {kind}, not a file"))),
+        None if metadata.len() > MOST => {
+            Err(wrong(format!("{} bytes are more than the maximum of {MOST}", metadata.len())))
+        }
         None => Ok(metadata),
     };
     sound(std::fs::metadata(path).map_err(failed)?)?;
@@ -118,7 +118,7 @@ pub(crate) fn read(path: &Path) -> Result<Vec<u8>, Fault> {
         let before = origin.text.get(..at).unwrap_or_default();
         let line = before.iter().filter(|&&byte| byte == b'\n').count() + 1;
         let byte = before.iter().rev().take_while(|&&byte| byte != b'\n').count() + 1;
-        return Err(origin.fault_at_byte(line, byte, "a byte of 0: this is no text"));
+        return Err(origin.fault_at_byte(line, byte, "a zero byte: this is not a text file"));
     }
     Ok(bytes)
 }
@@ -169,9 +169,9 @@ pub(crate) fn report(faults: Vec<Fault>, inspection: &mut Inspection<'_>) {
                 let landmark = format!("{file}:{line}:{column}");
                 finding.landmark(landmark).excerpt(Excerpt { file, line, text, at })
             }
-            None if is_missing(Path::new(&file)) => finding.landmark(file).help(
-                "the name of a file counts from the directory in which the program was started",
-            ),
+            None if is_missing(Path::new(&file)) => finding
+                .landmark(file)
+                .help("file names are relative to the directory in which the program was started"),
             None => finding.landmark(file),
         });
     }
@@ -202,19 +202,19 @@ mod tests {
         assert_eq!(read(&file).unwrap(), b"text\n");
         let name = file.display();
         fs::write(&file, b"x\n\xffy\0").unwrap();
-        assert_eq!(message(&file), format!("{name}:2:3: a byte of 0: this is no text"));
+        assert_eq!(message(&file), format!("{name}:2:3: a zero byte: this is not a text file"));
         // A file with a hole: nothing of it is read.
         fs::File::create(&file).unwrap().set_len(MOST + 1).unwrap();
-        assert!(message(&file).ends_with("bytes are more than 268435456, the most there may be"));
+        assert!(message(&file).ends_with("bytes are more than the maximum of 268435456"));
 
-        assert!(message(dir.path()).ends_with(": this is a directory, and no file"));
-        assert_eq!(message(Path::new("/dev/zero")), "/dev/zero: this is a device, and no file");
+        assert!(message(dir.path()).ends_with(": this is a directory, not a file"));
+        assert_eq!(message(Path::new("/dev/zero")), "/dev/zero: this is a device, not a file");
         let fifo = path("fifo");
         let mode = rustix::fs::Mode::RUSR;
         rustix::fs::mkfifoat(rustix::fs::CWD, &fifo, mode).unwrap();
-        assert!(message(&fifo).ends_with(": this is a pipe, and no file"));
+        assert!(message(&fifo).ends_with(": this is a pipe, not a file"));
         let _listener = std::os::unix::net::UnixListener::bind(path("socket")).unwrap();
-        assert!(message(&path("socket")).ends_with(": this is a socket, and no file"));
+        assert!(message(&path("socket")).ends_with(": this is a socket, not a file"));
         assert!(message(&path("none")).contains("none: No such file"));
         std::os::unix::fs::symlink("loop", path("loop")).unwrap();
         assert!(message(&path("loop")).contains("loop: "));

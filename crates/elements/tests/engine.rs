@@ -116,6 +116,38 @@ fn a_thread_that_sleeps_is_woken_by_another() {
 }
 
 #[test]
+fn a_pull_goes_through_a_thousand_elements_and_no_more() {
+    let chain = |n: usize| {
+        let samples = "-> RoundRobinSched ".repeat(n);
+        let config = format!(
+            "InfiniteSource(LIMIT 9) -> Queue {samples} -> u :: Unqueue -> c :: Counter(COUNT_CALL 9 stop) -> Discard;
+             StaticThreadSched(u 1);"
+        );
+        engine(&config, Options { threads: 2, ..Options::default() })
+    };
+    let engine = chain(999).unwrap();
+    let router = engine.router().clone();
+    engine.run();
+    assert_eq!(router.read("c.count", b"").unwrap(), b"9");
+    let messages = chain(1000).err().unwrap();
+    assert_eq!(messages.len(), 1);
+    assert!(messages[0].contains("‘u :: Unqueue’ pulls through more than 1000 elements"));
+}
+
+#[test]
+fn a_pull_in_a_ring_is_no_deeper_than_its_elements() {
+    let ring = |n: usize| {
+        let samples = "-> RandomSample(1) ".repeat(n);
+        let config = format!(
+            "a :: RoundRobinSched {samples} -> s :: RandomSample(1) -> a; s -> Unqueue -> Discard;"
+        );
+        engine(&config, Options::default())
+    };
+    assert!(ring(3).is_ok());
+    assert!(ring(2000).is_err_and(|messages| messages[0].contains("pulls through more than 1000")));
+}
+
+#[test]
 fn wrong_graphs_are_explained() {
     for (config, expected) in [
         ("Idle -> Conter -> Discard;", "undeclared element ‘Conter’"),

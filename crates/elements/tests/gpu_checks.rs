@@ -16,28 +16,28 @@ const CASES: &[Case] = &[
     (
         "Idle -> Batcher -> rt :: GPUIPLookup(0/0 0) -> DeviceToHostMemcpy -> Debatcher -> Discard;",
         "rt",
-        "‘rt :: GPUIPLookup’ is out of place in the GPU section of ‘Batcher@2 :: Batcher’",
+        "‘rt :: GPUIPLookup’ is in the wrong place in the GPU section of ‘Batcher@2 :: Batcher’",
         "put HostToDeviceMemcpy before it",
     ),
     (
         "Idle -> Batcher -> b :: Batcher -> HostToDeviceMemcpy -> GPUIPLookup(0/0 0) -> DeviceToHostMemcpy
             -> Debatcher -> Discard;",
         "b ::",
-        "‘b :: Batcher’ is out of place",
+        "‘b :: Batcher’ is in the wrong place",
         "one Batcher",
     ),
     (
         "Idle -> Batcher -> HostToDeviceMemcpy -> b :: Balancer -> GPUIPLookup(0/0 0) -> DeviceToHostMemcpy
             -> Debatcher -> Discard;",
         "b ::",
-        "‘b :: Balancer’ is out of place",
+        "‘b :: Balancer’ is in the wrong place",
         "put it before HostToDeviceMemcpy",
     ),
     (
         "Idle -> Batcher -> HostToDeviceMemcpy -> GPUIPLookup(0/0 0) -> DeviceToHostMemcpy
             -> h :: HostToDeviceMemcpy -> GPUIPLookup(0/0 0) -> DeviceToHostMemcpy -> Debatcher -> Discard;",
         "h ::",
-        "‘h :: HostToDeviceMemcpy’ is out of place",
+        "‘h :: HostToDeviceMemcpy’ is in the wrong place",
         "nothing is copied in between",
     ),
     (
@@ -45,7 +45,7 @@ const CASES: &[Case] = &[
          Idle -> a :: Batcher -> h; Idle -> b :: Batcher -> h; Idle -> Discard",
         "h; Idle -> D",
         "the GPU sections of ‘a :: Batcher’ and ‘b :: Batcher’ share ‘h :: HostToDeviceMemcpy’",
-        "a section has elements of its own",
+        "sections cannot share elements",
     ),
     (
         "Idle -> a :: Batcher -> HostToDeviceMemcpy -> GPUIPLookup(0/0 0) -> dh :: DeviceToHostMemcpy
@@ -59,26 +59,26 @@ const CASES: &[Case] = &[
         "Idle -> b :: Batcher -> HostToDeviceMemcpy -> rt :: GPUIPLookup(1/8 0, 2/8 1) -> DeviceToHostMemcpy
             -> Debatcher -> Discard; rt [1] -> b;",
         "b;",
-        "‘b :: Batcher’ comes after itself",
+        "‘b :: Batcher’ is in a loop",
         "",
     ),
     (
         "Idle -> Batcher -> HostToDeviceMemcpy -> GPUIPLookup(0/0 0) -> DeviceToHostMemcpy
             -> d :: Debatcher -> q :: GPUCompletionQueue -> Discard;",
         "q ::",
-        "‘q :: GPUCompletionQueue’ stands in no GPU section",
-        "packets leave their section by ‘d :: Debatcher’",
+        "‘q :: GPUCompletionQueue’ is not in a GPU section",
+        "packets leave their section at ‘d :: Debatcher’",
     ),
     (
         "Idle -> h :: HostToDeviceMemcpy -> GPUIPLookup(0/0 0) -> DeviceToHostMemcpy -> Debatcher -> Discard;",
         "h ::",
-        "‘h :: HostToDeviceMemcpy’ stands in no GPU section",
+        "‘h :: HostToDeviceMemcpy’ is not in a GPU section",
         "put a Batcher before it",
     ),
     (
         "a :: GPUIPLookup(0/0 0) -> b :: GPUIPLookup(0/0 0) -> a;",
         "a ::",
-        "‘a :: GPUIPLookup’ stands in no GPU section",
+        "‘a :: GPUIPLookup’ is not in a GPU section",
         "put a Batcher before it",
     ),
     (
@@ -86,34 +86,34 @@ const CASES: &[Case] = &[
             -> Debatcher -> Batcher -> HostToDeviceMemcpy -> GPUIPLookup(0/0 0, CHK_ANNO ids.1)
             -> DeviceToHostMemcpy -> Debatcher -> Discard;",
         "ids.1",
-        "‘ids :: GPUIPLookup’ is no element of this GPU section",
+        "‘ids :: GPUIPLookup’ is not an element of this GPU section",
         "no element before this one decides",
     ),
     (
         "Idle -> Batcher -> HostToDeviceMemcpy -> s :: Strip(14) -> GPUIPLookup(0/0 0)
             -> DeviceToHostMemcpy -> GPUCompletionQueue -> Debatcher -> Discard;",
         "s",
-        "‘s :: Strip’ is out of place in the GPU section of ‘Batcher@2 :: Batcher’: between \
-         HostToDeviceMemcpy and DeviceToHostMemcpy is room for GPU elements only",
-        "put it before the Batcher or behind the Debatcher",
+        "‘s :: Strip’ is in the wrong place in the GPU section of ‘Batcher@2 :: Batcher’: only \
+         GPU elements may be between HostToDeviceMemcpy and DeviceToHostMemcpy",
+        "put it before the Batcher or after the Debatcher",
     ),
     (
         "Idle -> rt :: GPUIPLookup(0/0 0) -> Discard;",
         "rt",
-        "‘rt :: GPUIPLookup’ stands in no GPU section",
+        "‘rt :: GPUIPLookup’ is not in a GPU section",
         "put a Batcher before it",
     ),
     (
         "Idle -> d :: Debatcher -> Discard;",
         "d",
-        "‘d :: Debatcher’ stands in no GPU section",
+        "‘d :: Debatcher’ is not in a GPU section",
         "",
     ),
     (
         "Idle -> Batcher -> HostToDeviceMemcpy -> GPUIPLookup(0/0 0) -> q :: GPUCompletionQueue
             -> Debatcher -> Discard;",
         "q",
-        "‘q :: GPUCompletionQueue’ is out of place",
+        "‘q :: GPUCompletionQueue’ is in the wrong place",
         "put DeviceToHostMemcpy before it",
     ),
     (
@@ -123,41 +123,41 @@ const CASES: &[Case] = &[
         "other",
         "two ends of one GPU section: ‘DeviceToHostMemcpy@5 :: DeviceToHostMemcpy’ and \
          ‘other :: DeviceToHostMemcpy’",
-        "lead all branches to one",
+        "connect all branches to one",
     ),
     (
         "Idle -> Batcher -> h :: HostToDeviceMemcpy -> DeviceToHostMemcpy -> Debatcher -> Discard;",
         "h",
-        "nothing is done in the GPU section of ‘Batcher@2 :: Batcher’",
+        "the GPU section of ‘Batcher@2 :: Batcher’ contains no GPU element",
         "",
     ),
     (
         "Idle -> Batcher -> Null -> HostToDeviceMemcpy -> GPUIPLookup(0/0 0) -> DeviceToHostMemcpy
             -> Debatcher -> Discard;",
         "Null",
-        "‘Null@3 :: Null’ is out of place in the GPU section of ‘Batcher@2 :: Batcher’: \
-         ‘Batcher@2 :: Batcher’ is to lead to HostToDeviceMemcpy",
+        "‘Null@3 :: Null’ is in the wrong place in the GPU section of ‘Batcher@2 :: Batcher’: \
+         ‘Batcher@2 :: Batcher’ must lead to HostToDeviceMemcpy",
         "",
     ),
     (
         "Idle -> Batcher -> HostToDeviceMemcpy -> GPUIPLookup(0/0 0) -> DeviceToHostMemcpy
             -> GPUCompletionQueue -> c :: Counter -> Debatcher -> Discard;",
         "c",
-        "‘c :: Counter’ is out of place",
+        "‘c :: Counter’ is in the wrong place",
         "put a Debatcher before it",
     ),
     (
         "Idle -> Batcher -> HostToDeviceMemcpy -> rt :: GPUIPLookup(0/0 0) -> DeviceToHostMemcpy
             -> Debatcher -> Discard; i :: Idle; i -> rt;",
         "rt;",
-        "packets of ‘i :: Idle’ come to ‘rt :: GPUIPLookup’ past ‘Batcher@2 :: Batcher’",
-        "by its Batcher only",
+        "packets of ‘i :: Idle’ reach ‘rt :: GPUIPLookup’ without passing ‘Batcher@2 :: Batcher’",
+        "only through its Batcher",
     ),
     (
         "Idle -> Batcher -> HostToDeviceMemcpy -> a :: GPUIPLookup(1/8 0, 2/8 1)
             -> b :: GPUIPLookup(0/0 0) -> DeviceToHostMemcpy -> Debatcher -> Discard; a [1] -> a;",
         "a;",
-        "‘a :: GPUIPLookup’ comes after itself",
+        "‘a :: GPUIPLookup’ is in a loop",
         "",
     ),
     (
@@ -178,14 +178,14 @@ const CASES: &[Case] = &[
         "Idle -> Batcher -> HostToDeviceMemcpy -> GPUIPLookup(0/0 0, CHK_ANNO rt.0)
             -> rt :: GPUIPLookup(0/0 0) -> DeviceToHostMemcpy -> Debatcher -> Discard;",
         "rt.0",
-        "‘rt’ has not decided yet when packets come to",
+        "‘rt’ has not decided yet when packets reach",
         "all packets have passed",
     ),
     (
         "i :: Idle -> Batcher -> HostToDeviceMemcpy -> GPUIPLookup(0/0 0, CHK_ANNO i.0)
             -> DeviceToHostMemcpy -> Debatcher -> Discard;",
         "i.0",
-        "‘i :: Idle’ is no element of this GPU section",
+        "‘i :: Idle’ is not an element of this GPU section",
         "",
     ),
     (
@@ -198,7 +198,7 @@ const CASES: &[Case] = &[
     (
         "Idle -> d :: Dispatcher -> Discard;",
         "d",
-        "packets come from no GPU section",
+        "packets do not come from a GPU section",
         "after a Debatcher",
     ),
     (

@@ -62,7 +62,7 @@ impl Twin {
             (0..router.len()).any(|id| router.stats_of(id).held > 0)
         };
         let began = std::time::Instant::now();
-        while held(&self.bench) && began.elapsed().as_secs() < 10 {
+        while held(&self.bench) && began.elapsed().as_secs() < 120 {
             self.bench.pass(Timestamp::from_micros(10));
             let more = self.bench.exchange(0, &[]);
             out.iter_mut().zip(more).for_each(|(out, more)| out.extend(more));

@@ -128,7 +128,7 @@ fn swap(text: &str, swaps: usize, holders: &'static [&str]) {
             let held: usize = holders.iter().map(|holder| length(holder)).sum();
             tell.send((swapped.router, swapped.pause, held)).unwrap();
         });
-        let (router, pause, held) = told.recv_timeout(Duration::from_secs(10)).unwrap();
+        let (router, pause, held) = told.recv_timeout(Duration::from_secs(120)).unwrap();
         assert!(router.read("c.count", b"").is_ok(), "swap {swap}");
         (current, longest, moved) = (router, longest.max(pause), moved + held);
     }

@@ -114,7 +114,7 @@ impl Backend for Single {
 }
 
 /// For what takes some milliseconds.
-const LONGEST: Duration = Duration::from_secs(20);
+const LONGEST: Duration = Duration::from_secs(120);
 
 /// Runs a configuration while `meanwhile` does something to it, over and over, until it says that it is done.
 /// Gives what the device saw.

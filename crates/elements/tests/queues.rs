@@ -126,7 +126,7 @@ fn run(
             let start = Instant::now();
             while card.seen.lock().unwrap().frames.len() < expected
                 && router.is_running()
-                && start.elapsed() < Duration::from_secs(20)
+                && start.elapsed() < Duration::from_secs(120)
             {
                 std::thread::yield_now();
             }

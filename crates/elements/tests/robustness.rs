@@ -1,5 +1,5 @@
-//! Every element against random, truncated and malformed packets: nothing panics, and every packet
-//! is accounted for.
+//! Every element against random, truncated and malformed packets: nothing panics, every packet is
+//! accounted for, and nothing stays in memory.
 
 #![allow(clippy::unwrap_used, clippy::panic, reason = "helpers of tests")]
 
@@ -7,13 +7,16 @@
 mod hostile;
 
 use fastrand::Rng;
-use millrace_core::testing::Rig;
+use millrace_core::testing::{Remains, Rig};
 use millrace_core::{Packet, PacketType, Registry, Timestamp};
 use millrace_elements as _;
 
 /// Arguments for classes that must have some.
 const ARGUMENTS: &[(&str, &str)] = &[
     ("AdjustTimestamp", "-1.5"),
+    ("AggregateCounterVector", "MASK 255"),
+    ("RegexMatcher", "a+b"),
+    ("CTXDispatcher", "12/0800, -"),
     ("AggregateFilter", "allow 0-9 11, drop all"),
     ("AggregateIP", "ip dst & 0xffff00"),
     ("AggregatePaint", "3"),
@@ -191,6 +194,17 @@ const ELSEWHERE: &[&str] = &[
     "GPUIDSMatcher",
     "GPUSDNClassifier",
     "HostToDeviceMemcpy",
+    // Stand between others: the tests of streams draw hostile segments for them.
+    "HTTPIn",
+    "HTTPOut",
+    "TCPIn",
+    "TCPOut",
+    // Name a device, a process or a lock, which their own tests have.
+    "DeviceBalancer",
+    "FromDPDKRing",
+    "ToDPDKRing",
+    "SpinlockAcquire",
+    "SpinlockRelease",
     // Stop what loads them.
     "Error",
     "ErrorElement",
@@ -225,13 +239,18 @@ const ELSEWHERE: &[&str] = &[
 #[test]
 fn every_element_withstands_every_packet() {
     let registry = Registry::linked();
-    let mut tested = 0;
+    let (mut tested, mut refused) = (0, Vec::new());
     for (name, info) in registry.iter().filter(|(name, _)| !ELSEWHERE.contains(name)) {
         let arguments = ARGUMENTS.iter().find(|(class, _)| class == &info.class.name);
         let element = format!("{name}({})", arguments.map_or("", |(_, text)| text));
         let (inputs, outputs) = ports(name, info.class);
-        let mut rig = Rig::new(&element, inputs, outputs)
-            .unwrap_or_else(|errors| panic!("{element}: {errors:?}"));
+        let mut rig = match Rig::new(&element, inputs, outputs) {
+            Ok(rig) => rig,
+            Err(errors) => {
+                refused.extend(errors.iter().map(|error| format!("{element}: {}", error.message)));
+                continue;
+            }
+        };
         let mut rng = Rng::with_seed(7);
         for round in 0..60 {
             for port in 0..inputs {
@@ -245,8 +264,12 @@ fn every_element_withstands_every_packet() {
         }
         let stats = rig.stats();
         assert!(stats.balanced(), "{element}: {stats:?}");
+        let remains = Remains::of(rig.router());
+        drop(rig);
+        assert_eq!(remains.names(), [""; 0], "{element}");
         tested += 1;
     }
+    assert!(refused.is_empty(), "{refused:#?}");
     // The linker leaves out a library that nobody names, without a word.
     assert!(tested >= 50, "only {tested} classes are linked");
 }

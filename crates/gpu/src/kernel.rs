@@ -1,9 +1,11 @@
-//! Kernels and what they are given: the Rust side of `kernels/millrace.h`.
+//! Kernels and their parameters: the Rust side of `kernels/millrace.h`.
 //!
-//! One source serves two targets: CUDA C++ as text ([`Kernel::source`]), C11 for the host ([`Kernel::host_function`]).
+//! One source serves two targets: CUDA C++ as text ([`Kernel::source`]), and C11 for the host
+//! ([`Kernel::host_function`]).
 //!
-//! A new kernel is a file `kernels/NAME.cu`, a [`Kernel`] with its names, a line each in `kernel/host.rs` and `kernel/source.rs`,
-//! and a differential test beside the others; an empty `kernels/ptx/NAME.ptx` lets `cargo xtask kernels` begin.
+//! To add a kernel, write a file `kernels/NAME.cu`, a variant of [`Kernel`] with its names, a line each in
+//! `kernel/host.rs` and `kernel/source.rs`, and a differential test next to the others. Create an empty
+//! `kernels/ptx/NAME.ptx` for the first run of `cargo xtask kernels`.
 
 #[cfg(test)]
 pub(crate) mod aho_corasick;
@@ -22,45 +24,50 @@ pub use host::HostFunction;
 
 pub use crate::region::MAX_EXTENSIONS;
 
-/// Rows of a tile, threads of a block. As many as an engine batch has packets, so that a batch fills a tile.
+/// Rows of a tile, and threads of a block. It equals the number of packets of an engine batch, so that a batch fills
+/// a tile.
 pub const TILE: usize = 256;
-/// Most slices of a launch.
+/// Maximum number of slices of a launch.
 pub const MAX_INPUTS: usize = 6;
-/// Most conditions of a launch.
+/// Maximum number of conditions of a launch.
 pub const MAX_CONDITIONS: usize = 8;
-/// Most tables of a plan.
+/// Maximum number of tables of a plan.
 pub const MAX_TABLES: usize = 16;
-/// The result of a row that a kernel did not treat, or for which there is none.
+/// The result of a row that a kernel did not process, or that has no result.
 pub const NONE: u32 = u32::MAX;
 /// The decision to drop a packet.
 pub const DROP: u32 = u32::MAX - 1;
 
-/// A kernel: a function of `kernels/NAME.cu`, whose head says what it is given and what its results mean.
+/// A kernel: a function of `kernels/NAME.cu`. The comment at the start of that file describes its inputs and results.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub enum Kernel {
     /// Longest prefix match of an IPv4 address. Slice 0: its 4 bytes. Table: [`Lpm4`](crate::table::Lpm4). The result is the hop.
     Lpm4,
     /// Longest prefix match of an IPv6 address. Slice 0: its 16 bytes. Table: [`Lpm6`](crate::table::Lpm6). The result is the hop.
     Lpm6,
-    /// First rule of seven fields that holds.
+    /// The first rule of up to seven fields that matches.
     Classify,
-    /// Lowest-numbered pattern rule that alerts. Payload: the text. Table: a pattern set's
-    /// [image](millrace_match::patterns::image). The result is the rule, the decision 1 for an alert and 0 for none.
+    /// The lowest-numbered pattern rule that matches. Payload: the text. Table: a pattern set's
+    /// [image](millrace_match::patterns::image). The result is the rule. The decision is 1 for an alert, and 0
+    /// otherwise.
     ///
-    /// Constants: threads for a text (1 to 32, a power of two); 1 + the slice with the network header that tells the
-    /// text's protocol, or 0; the protocol of all texts when there is none (a [`Kind`](millrace_match::patterns::Kind)).
+    /// Constants: the number of threads per text (1 to 32, a power of two); 1 + the index of the slice with the
+    /// network header, from which the kernel takes the text's protocol, or 0; and the protocol of all texts if there
+    /// is no such slice (a [`Kind`](millrace_match::patterns::Kind)).
     AhoCorasick,
-    /// Turns every bit of its first slice, in place: for tests of slices that are written. The result is how many bytes.
+    /// Inverts every bit of its first slice, in place. It exists for tests of slices that are written. The result is
+    /// the number of bytes.
     Invert,
 }
 
-/// Threads for a payload, where nothing else is known. With 1,024 packets of 1,400 bytes an H100 (132 multiprocessors of 4
-/// schedulers) has half a warp a scheduler, three with the batches of a lane's six slots, each of which mostly waits for
-/// loads; a walk is an eighth as long, and the longest trigger more. Not measured: `bench gpu-calibrate` does.
+/// The default number of threads per payload. With 1,024 packets of 1,400 bytes, each scheduler of an H100 (132
+/// multiprocessors of 4 schedulers) has half a warp, or three warps with the batches of a lane's six slots. Each
+/// thread mostly waits for loads. The walk of a thread is an eighth of the text, plus the length of the longest
+/// trigger. This is an estimate; `bench gpu-calibrate` measures it.
 pub const PAYLOAD_LANES: u32 = 8;
 
 impl Kernel {
-    /// All of them.
+    /// All kernels.
     pub const ALL: [Self; 5] =
         [Self::Lpm4, Self::Lpm6, Self::Classify, Self::AhoCorasick, Self::Invert];
 
@@ -75,7 +82,7 @@ impl Kernel {
         }
     }
 
-    /// The name of the function. On a device it has two parameters: a [`Launch`], by value, and the slot's address.
+    /// The name of the function. On a device it has two parameters: a [`Launch`] by value, and the slot's address.
     pub const fn entry(self) -> &'static CStr {
         match self {
             Self::Lpm4 => c"mr_lpm4",
@@ -86,7 +93,7 @@ impl Kernel {
         }
     }
 
-    /// How many threads of a device share a row of a launch: 1, or a power of two up to 32.
+    /// The number of threads that share a row of a launch on a device: 1, or a larger power of two up to 32.
     pub const fn lanes(self, launch: &Launch) -> usize {
         match (self, launch.constants[0]) {
             (Self::AhoCorasick, lanes @ 2..=32) if lanes.is_power_of_two() => lanes as usize,
@@ -94,8 +101,8 @@ impl Kernel {
         }
     }
 
-    /// The launch with one thread for each row, which gives the same results: where there are no threads to share the work,
-    /// each part would only begin anew.
+    /// The same launch with one thread per row, which gives the same results. The host uses it, because it has no
+    /// threads to share a row, and each part of a text has a fixed cost.
     pub const fn alone(self, mut launch: Launch) -> Launch {
         if self.lanes(&launch) > 1 {
             launch.constants[0] = 1;
@@ -103,7 +110,7 @@ impl Kernel {
         launch
     }
 
-    /// How many blocks of [`TILE`] threads a launch for so many rows takes.
+    /// The number of blocks of [`TILE`] threads that a launch needs for this number of rows.
     pub const fn blocks(self, launch: &Launch, rows: usize) -> usize {
         (rows * self.lanes(launch)).div_ceil(TILE)
     }
@@ -115,9 +122,9 @@ impl Kernel {
 pub struct Header {
     /// Packets in the batch.
     pub rows: u32,
-    /// Number of the batch; the last step of the plan writes it where the host polls.
+    /// Number of the batch. The last step of the plan writes it to the word that the host polls.
     pub sequence: u32,
-    /// Bytes of packed payload.
+    /// Bytes of packed payload in the batch.
     pub payload: u32,
     /// Zero.
     pub reserved: u32,
@@ -126,11 +133,12 @@ pub struct Header {
 }
 
 /// A column of a slot: row `r` is at `at + (r / TILE) * tile + (r % TILE) * stride`, in bytes from the slot's start.
-/// With stride 0 there is no such column. Columns of `u32` and `u16` are aligned to their size, slices need not be.
+/// If the stride is 0, the column does not exist. Columns of `u32` and `u16` are aligned to their size; slices need
+/// not be aligned.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, IntoBytes, Immutable)]
 #[repr(C)]
 pub struct Column {
-    /// Where the first tile's part begins.
+    /// Offset of the first tile's part.
     pub at: u32,
     /// Bytes from one tile to the next.
     pub tile: u32,
@@ -139,52 +147,53 @@ pub struct Column {
 }
 
 impl Column {
-    /// Where row `row` is, in bytes from the slot's start.
+    /// Offset of row `row`, in bytes from the slot's start.
     #[inline]
     pub const fn of(self, row: usize) -> usize {
         self.at as usize + row / TILE * self.tile as usize + row % TILE * self.stride as usize
     }
 }
 
-/// `(predicate & mask) == value`.
+/// A condition on the predicate word: `(predicate & mask) == value`.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, IntoBytes, Immutable)]
 #[repr(C)]
 pub struct Condition {
-    /// The bits that are looked at.
+    /// The bits that are compared.
     pub mask: u32,
-    /// What they must be.
+    /// Their required value.
     pub value: u32,
 }
 
-/// What one launch of a kernel is given beside the slot.
+/// The parameters of one launch of a kernel, besides the slot.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, IntoBytes, Immutable)]
 #[repr(C)]
 pub struct Launch {
-    /// Slices, in the order in which the stage asked for them.
+    /// Slices, in the order of the stage's regions.
     pub input: [Column; MAX_INPUTS],
-    /// `u16`: how many bytes of each slice the packet has; the rest is zero. No column: all of them.
+    /// `u16`: the number of bytes that the packet has of each slice; the rest is zero. If there is no column, every
+    /// packet has all bytes.
     pub valid: [Column; MAX_INPUTS],
-    /// `u32`: where the row's payload begins, from `payload` on: a multiple of 16.
+    /// `u32`: the offset of the row's payload, from `payload` on: a multiple of 16.
     pub offset: Column,
-    /// `u32`: bytes of the row's payload.
+    /// `u32`: the number of bytes of the row's payload.
     pub length: Column,
     /// `u32`: the predicate word.
     pub predicate: Column,
     /// `u32`: the result.
     pub result: Column,
-    /// Where the packed payload begins in the slot: a multiple of 16.
+    /// Offset of the packed payload in the slot: a multiple of 16.
     pub payload: u32,
-    /// Which of the header's tables.
+    /// Index of the table in the header.
     pub table: u32,
-    /// What the kernel's description says.
+    /// Constants, as the kernel's description defines them.
     pub constants: [u32; 4],
-    /// How many conditions there are; a row is treated when there is none or one holds.
+    /// Number of conditions. A row is processed if there is no condition or if one of them holds.
     pub conditions: u32,
     /// The conditions.
     pub condition: [Condition; MAX_CONDITIONS],
     /// The lowest bit of the decision's field in the predicate word.
     pub field_shift: u32,
-    /// The bits of the field, in their place: `mask << field_shift`; 0 when there is none. A decision writes
-    /// output + 1, [`DROP`] all ones.
+    /// The bits of the field at their position: `mask << field_shift`; 0 if there is no field. A decision is written
+    /// as output + 1, and [`DROP`] as all ones.
     pub field_mask: u32,
 }

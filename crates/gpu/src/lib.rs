@@ -1,18 +1,18 @@
 //! GPU sections of a graph: devices, plans, batches with slices and predicates.
 //!
 //! The part of a configuration between `Batcher` and `Debatcher` is a **section** (Sun and Ricci, "Fast and Flexible:
-//! Parallel Packet Processing with GPUs and Click", ANCS'13). Its elements are [`Stage`]s; at initialisation they are
-//! compiled to a [`Plan`](plan::Plan), a list of copies and kernel launches, and a batch of up to some thousand packets runs
-//! through the whole plan with one submission to a [`Device`].
+//! Parallel Packet Processing with GPUs and Click", ANCS'13). Its elements are [`Stage`]s. At initialisation they are
+//! compiled to a [`Plan`](plan::Plan), a list of copies and kernel launches. A batch of up to some thousand packets
+//! runs through the whole plan with one submission to a [`Device`].
 //!
-//! One batch's way:
+//! A batch is processed in these steps:
 //!
-//! 1. A thread's [lane](section) collects packets. When the batch ends, the bytes that the stages asked for
-//!    ([`region`]) are **gathered** into the columns of a slot ([`batch`]).
-//! 2. The slot is **submitted**; the thread goes on with other work and polls.
-//! 3. When it and all batches before it are done, results are **delivered** to the packets, in order.
-//! 4. When the device fails or hangs, the stages' CPU twins treat the packets of every batch in flight instead. Packets
-//!    stay owned by their lane until their batch is done, so none is lost.
+//! 1. A thread's [lane](section) collects packets. When the batch ends, the bytes that the stages need ([`region`])
+//!    are **gathered** into the columns of a slot ([`batch`]).
+//! 2. The slot is **submitted**. The thread continues with other work, and polls.
+//! 3. When this batch and all batches before it are done, the results are **delivered** to the packets, in order.
+//! 4. If the device fails or hangs, the stages' CPU twins process the packets of every batch in flight instead.
+//!    Packets belong to their lane until their batch is done, so none is lost.
 
 pub mod batch;
 pub mod cuda;

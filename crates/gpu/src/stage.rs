@@ -1,4 +1,4 @@
-//! What an element of a section is to the rest of it.
+//! The interface between an element of a section and the rest of the section.
 
 use std::any::Any;
 use std::ops::Deref;
@@ -11,50 +11,53 @@ use crate::plan::{Decision, Field};
 use crate::region::{Layers, Region};
 use crate::table::Changes;
 
-/// What a stage needs of the plan.
+/// What a stage needs from the plan.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct StageSpec {
-    /// The kernel that does its work.
+    /// The kernel of the stage.
     pub kernel: Kernel,
-    /// The slices that it reads and writes, in the kernel's order; at most one of them to the packet's end.
+    /// The slices that it reads and writes, in the order that the kernel expects. At most one of them extends to the
+    /// packet's end.
     pub regions: Vec<Region>,
-    /// What the kernel's description says.
+    /// Constants, as the kernel's description defines them.
     pub constants: [u32; 4],
-    /// Whether it has a table.
+    /// True if the stage has a table.
     pub table: bool,
-    /// How many outputs it decides between, about every packet that it treats; 0 when it decides nothing (one output,
-    /// which all packets take).
+    /// The number of outputs among which the stage chooses for every packet that it processes. 0 if it does not
+    /// choose: all packets take its only output.
     pub outputs: u32,
 }
 
-/// An element of a section: what it does on a device, and its twin on the CPU.
+/// An element of a section: its work on a device, and its twin on the CPU.
 ///
-/// Both give each packet a result (32 bits, [`NONE`] where there is none) and, when the stage decides between
-/// outputs, one of them or [`Rows::DROP`]. They must agree on every packet.
+/// Both give each packet a result (32 bits, [`NONE`] if there is none). If the stage chooses among outputs, they also
+/// choose an output or [`Rows::DROP`] for each packet. Both must agree on every packet.
 pub trait Stage: Send + Sync {
     /// The element's name, for messages.
     fn name(&self) -> &str;
 
-    /// What it needs of the plan. Does not change.
+    /// What it needs from the plan. The value must not change.
     fn spec(&self) -> StageSpec;
 
-    /// The table that the kernel reads now; none when it has none. Called some times a batch: must be cheap.
+    /// The table that the kernel reads at present; `None` if it has none. Called several times per batch, so it must
+    /// be cheap.
     fn table(&self) -> Option<StageTable>;
 
-    /// What the twin reads now in place of the table. Taken once for a batch that the twin treats, and kept until it is
-    /// delivered, so that a batch sees one epoch however many calls of [`run`](Self::run) it takes.
+    /// What the twin reads at present instead of the table. It is taken once for a batch that the twin processes, and
+    /// kept until the batch is delivered. So a batch sees one epoch, in however many calls of [`run`](Self::run) it
+    /// is processed.
     fn snapshot(&self) -> Snapshot {
         Snapshot::default()
     }
 
-    /// Does the kernel's work on the CPU, on the rows that are [active](Rows::is_active): as many as an engine batch
-    /// holds, at most. `snapshot` is what [`snapshot`](Self::snapshot) gave for their batch.
+    /// Does the kernel's work on the CPU, on the rows that are [active](Rows::is_active). There are at most as many
+    /// rows as packets in an engine batch. `snapshot` is the value of [`snapshot`](Self::snapshot) for their batch.
     fn run(&self, snapshot: &Snapshot, rows: &mut Rows<'_>);
 
-    /// Hands results to the packets (annotations), and counts. Called once for the packets of each batch, on the lane's
-    /// thread and in order, as many as an engine batch holds at a time, whichever side did the work; `results` are
-    /// those of the packets in their order. `snapshot` is that of the
-    /// [table](StageTable::snapshot) that the kernel had, or the one that [`run`](Self::run) had.
+    /// Stores results in the packets' annotations, and counts. It is called for the packets of each batch, on the
+    /// lane's thread and in order, with at most an engine batch at a time, whether the device or the CPU did the
+    /// work. `results` are in the order of the packets. `snapshot` is that of the [table](StageTable::snapshot) that
+    /// the kernel used, or the one that [`run`](Self::run) used.
     fn deliver(
         &self,
         cx: &mut Context,
@@ -64,8 +67,8 @@ pub trait Stage: Send + Sync {
     );
 }
 
-/// What a stage found about packets, in their order: the results, [`NONE`] of packets that it did not treat, and what it
-/// decided.
+/// The results of a stage about packets, in their order. The result of a packet that the stage did not process is
+/// [`NONE`]. Includes the decisions of the stage.
 #[derive(Clone, Copy, Debug)]
 pub struct Results<'a> {
     results: &'a [u32],
@@ -78,8 +81,8 @@ impl<'a> Results<'a> {
         Self { results, predicates, field }
     }
 
-    /// What the stage decided about each packet: [`Decision::Open`] about those that it did not treat, and about all
-    /// when it decides nothing.
+    /// The stage's decision about each packet. It is [`Decision::Open`] for packets that the stage did not process,
+    /// and for all packets if the stage does not choose.
     pub fn decisions(&self) -> impl Iterator<Item = Decision> + use<'a> {
         let field = self.field;
         let decision =
@@ -96,36 +99,36 @@ impl Deref for Results<'_> {
     }
 }
 
-/// A stage's table at one time.
+/// A stage's table at one moment.
 #[derive(Clone, Debug)]
 pub struct StageTable {
-    /// Grows by every change.
+    /// Increases with every change.
     pub epoch: u64,
-    /// What the kernel reads.
+    /// The words that the kernel reads.
     pub words: Arc<Vec<u32>>,
-    /// Where the words have changed lately, as far as that is known.
+    /// The ranges that changed recently, as far as they are known.
     pub changes: Arc<Changes>,
-    /// What [`Stage::deliver`] is given with results that come of it.
+    /// The value that [`Stage::deliver`] gets together with results that were computed from this table.
     pub snapshot: Snapshot,
 }
 
-/// What a stage knows of itself at one time: whatever it needs to treat a batch to its end, though it changes meanwhile.
+/// The state of a stage at one moment: all that it needs to finish a batch, even if it changes meanwhile.
 #[derive(Clone, Debug, Default)]
 pub struct Snapshot(Option<Arc<dyn Any + Send + Sync>>);
 
 impl Snapshot {
-    /// A snapshot that is this.
+    /// A snapshot that contains this value.
     pub fn of<T: Any + Send + Sync>(what: Arc<T>) -> Self {
         Self(Some(what))
     }
 
-    /// What it is; none in the empty snapshot.
+    /// The value; `None` in the empty snapshot.
     pub fn get<T: Any + Send + Sync>(&self) -> Option<Arc<T>> {
         self.0.clone()?.downcast().ok()
     }
 }
 
-/// The packets of a batch, as a CPU twin sees them.
+/// The packets of a batch, as a CPU twin processes them.
 pub struct Rows<'a> {
     packets: &'a mut [Packet],
     layers: &'a [Layers],
@@ -138,7 +141,7 @@ impl<'a> Rows<'a> {
     /// The decision to drop a packet.
     pub const DROP: u32 = u32::MAX - 1;
 
-    /// Rows of as many packets as there are flags, results and decisions.
+    /// Rows for packets. There must be as many flags, results and decisions as packets.
     pub fn new(
         packets: &'a mut [Packet],
         active: &'a [bool],
@@ -150,18 +153,18 @@ impl<'a> Rows<'a> {
         Self { packets, layers: &[], active, results, decisions }
     }
 
-    /// Slices are taken from where layers were when the batch was gathered, even if a stage before has
+    /// Makes slices use the header positions at the time when the batch was gathered, even if an earlier stage has
     /// changed headers since.
     pub(crate) fn with_layers(self, layers: &'a [Layers]) -> Self {
         Self { layers, ..self }
     }
 
-    /// How many rows there are.
+    /// The number of rows.
     pub fn len(&self) -> usize {
         self.packets.len()
     }
 
-    /// Whether there are none.
+    /// True if there are no rows.
     pub fn is_empty(&self) -> bool {
         self.packets.is_empty()
     }
@@ -171,24 +174,25 @@ impl<'a> Rows<'a> {
         self.packets
     }
 
-    /// Packets, which of them are active, results and decisions, each for itself: for loops that treat many at once.
+    /// Packets, active flags, results and decisions, for loops that process several rows at once.
     pub fn parts(&mut self) -> (&mut [Packet], &[bool], &mut [u32], &mut [u32]) {
         (self.packets, self.active, self.results, self.decisions)
     }
 
-    /// Whether the stage treats this row.
+    /// True if the stage processes this row.
     pub fn is_active(&self, row: usize) -> bool {
         self.active.get(row).copied().unwrap_or(false)
     }
 
-    /// What a row's packet has of a region that the stage asked for: the bytes that the kernel is given, without zeros behind.
+    /// The bytes of a region that a row's packet has. The stage must have asked for the region. The kernel gets the
+    /// same bytes, padded with zeros.
     pub fn slice(&self, row: usize, region: &Region) -> &[u8] {
         let Some(packet) = self.packets.get(row) else { return &[] };
         self.layers_of(row, packet, region).slice(packet, region)
     }
 
-    /// As [`slice`](Self::slice), for writing: only with a region that the stage asked to write. A shared packet gets a copy of
-    /// its own first.
+    /// As [`slice`](Self::slice), for writing. The stage must have asked to write the region. A shared packet is
+    /// copied first.
     pub fn slice_mut(&mut self, row: usize, region: &Region) -> &mut [u8] {
         let Some(packet) = self.packets.get(row) else { return &mut [] };
         let layers = self.layers_of(row, packet, region);

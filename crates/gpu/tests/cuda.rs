@@ -43,7 +43,7 @@ type Test = (&'static str, &'static [(&'static str, &'static str)], fn());
 const SOUND: &[Test] = &[
     ("plans_do_what_they_say", &[], plans_do_what_they_say),
     ("tables_live_as_long_as_their_batches", &[], tables),
-    ("what_is_wrong_is_refused", &[], refusals),
+    ("wrong_submissions_are_rejected", &[], refusals),
     ("patterns_are_found", &[], || patterns_agree_with_fast_mode(&open())),
     ("lanes_of_many_threads", &[], lanes_of_many_threads),
     ("lanes_are_dropped_at_any_time", &[], lanes_are_dropped_at_any_time),
@@ -120,7 +120,7 @@ const FAULTY: &[Test] = &[
         refuses_to_open("brought 0x0");
     }),
     ("a_device_that_hangs_at_once", &[("FAKE_CUDA", "hang mr_complete 1")], || {
-        refuses_to_open("does not come to an end");
+        refuses_to_open("does not finish");
         Lookups::open(&reopen()).unwrap().succeeds(0);
     }),
     (

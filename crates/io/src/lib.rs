@@ -7,6 +7,8 @@ pub mod af_xdp;
 pub mod bpf;
 #[cfg(target_os = "linux")]
 pub mod dpdk;
+pub mod flow_rule;
+mod in_use;
 pub mod libpcap;
 mod machine;
 pub mod memory;
@@ -27,6 +29,7 @@ pub mod tap;
 #[cfg(target_os = "linux")]
 mod watch;
 
+pub use in_use::uses;
 pub use machine::Machine;
 pub use meter::{Ask, Meter, QueueCounts};
 pub use method::{DefaultMethod, DpdkOptions, Method, Pause, XdpHook, XdpOptions};

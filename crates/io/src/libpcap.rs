@@ -13,7 +13,7 @@ use crate::bpf::Instruction;
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 pub enum FilterError {
     /// libpcap is not installed.
-    #[error("it takes libpcap, which is not installed (Debian: apt-get install libpcap0.8)")]
+    #[error("it needs libpcap, which is not installed (Debian: apt-get install libpcap0.8)")]
     Missing,
     /// The text is not a filter; libpcap's message.
     #[error("{0}")]
@@ -98,7 +98,9 @@ pub fn compile(filter: &str) -> Result<Vec<Instruction>, FilterError> {
 unsafe fn symbol<'l, T>(library: &'l Library, name: &CStr) -> Result<Symbol<'l, T>, FilterError> {
     // SAFETY: the caller's promise.
     let found = unsafe { library.get(name.to_bytes_with_nul()) };
-    found.map_err(|_| FilterError::Bad(format!("this libpcap has no {}", name.to_string_lossy())))
+    found.map_err(|_| {
+        FilterError::Bad(format!("the installed libpcap lacks {}", name.to_string_lossy()))
+    })
 }
 
 #[cfg(test)]

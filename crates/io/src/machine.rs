@@ -36,7 +36,7 @@ impl Machine {
                 let why = why.strip_prefix(device).and_then(|why| why.strip_prefix(": "));
                 let why = why.map_or_else(|| error.to_string(), str::to_owned);
                 let chosen =
-                    format!("packet sockets with rings are used, for AF_XDP is not: {why}");
+                    format!("packet rings are used, because AF_XDP is not possible: {why}");
                 (open(&AfPacket, &Method::Ring), chosen)
             }
             opened => (opened, "AF_XDP is used".to_owned()),

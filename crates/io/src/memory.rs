@@ -1,4 +1,8 @@
-//! Devices in memory, in pairs: packets transmitted on one end are received on the other.
+//! The network in memory: devices for tests, for benchmarks, and for the program's lab.
+//!
+//! A device is at one end of a [`Link`]. [`Network::connect`] makes two devices that are the [`End`]s of one wire:
+//! packets transmitted on one are received on the other. [`Network::attach`] puts a device at any other link: whoever
+//! implements it decides what the device receives, and when.
 //!
 //! ```
 //! use millrace_core::Packet;
@@ -28,13 +32,49 @@ use crate::meter::Meter;
 use crate::options::{RxOptions, TapOptions, TxOptions};
 use crate::queue::{Backend, DeviceError, Opened, RxQueue, Tap, TxQueue};
 
-/// Virtual devices in pairs. Clones refer to the same devices.
-#[derive(Clone, Default)]
+/// Virtual devices. Clones refer to the same devices.
+#[derive(Clone)]
 pub struct Network {
+    name: &'static str,
+    /// The other end of every TAP interface; `None` makes a device for it.
+    machine: Option<Arc<dyn Link>>,
     devices: Arc<Lock<HashMap<String, Device>>>,
 }
 
-/// A virtual device: its name, its addresses, and its capacity.
+impl Default for Network {
+    /// A network without devices.
+    fn default() -> Self {
+        Self { name: "memory", machine: None, devices: Arc::default() }
+    }
+}
+
+/// What a device is attached to.
+///
+/// Packets arrive when the device asks for them, on the thread that asks. So a link can be a wire, on which they wait, or a
+/// simulation that makes them at that moment.
+pub trait Link: Send + Sync {
+    /// The next packet for the device; a link that makes packets leaves `headroom` bytes in front of the data, and counts in
+    /// `meter` those that there is no memory for.
+    fn receive(&self, headroom: usize, meter: &Meter) -> Option<Packet>;
+
+    /// Takes a packet that the device transmits.
+    ///
+    /// # Errors
+    /// Returns the packet when there is no room for it.
+    fn send(&self, packet: Packet) -> Result<(), Packet>;
+
+    /// A descriptor that is readable while packets wait for the device; `None` if it must be polled.
+    fn readiness(&self) -> Option<OwnedFd> {
+        None
+    }
+
+    /// Whether no packet will ever arrive.
+    fn is_finished(&self) -> bool {
+        false
+    }
+}
+
+/// A virtual device: its name, its addresses, and its wire's capacity.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Interface {
     /// The name in configurations.
@@ -56,11 +96,17 @@ impl Interface {
 
 #[derive(Clone)]
 struct Device {
-    interface: Interface,
-    end: End,
+    ether: Option<EtherAddress>,
+    ipv4: Option<Ipv4Prefix>,
+    link: Arc<dyn Link>,
 }
 
 impl Network {
+    /// A network that plans and reports call `name`, with `machine` at the other end of every TAP interface.
+    pub fn new(name: &'static str, machine: Arc<dyn Link>) -> Self {
+        Self { name, machine: Some(machine), ..Self::default() }
+    }
+
     /// Connects two new devices, which replace devices with the same names. Returns the end of the second
     /// one, for a program that plays the host at the other end.
     pub fn connect(&self, first: Interface, second: Interface) -> End {
@@ -68,15 +114,15 @@ impl Network {
         let (to_first, to_second) = (towards(&first), towards(&second));
         let near = End { arriving: to_first.clone(), leaving: to_second.clone() };
         let far = End { arriving: to_second, leaving: to_first };
-        let mut devices = self.devices.lock();
-        devices.insert(first.name.clone(), Device { interface: first, end: near });
-        devices.insert(second.name.clone(), Device { interface: second, end: far.clone() });
+        self.attach(first, Arc::new(near));
+        self.attach(second, Arc::new(far.clone()));
         far
     }
 
-    /// The end of a device.
-    pub fn end(&self, device: &str) -> Option<End> {
-        self.devices.lock().get(device).map(|device| device.end.clone())
+    /// Puts a new device, which replaces one with the same name, at a link.
+    pub fn attach(&self, interface: Interface, link: Arc<dyn Link>) {
+        let Interface { name, ether, ipv4, .. } = interface;
+        self.devices.lock().insert(name, Device { ether, ipv4, link });
     }
 
     fn device(&self, name: &str) -> Result<Device, DeviceError> {
@@ -86,22 +132,14 @@ impl Network {
 }
 
 impl Backend for Network {
+    /// OUTBOUND adds nothing: only the router itself transmits through such a device.
     fn open_rx(
         &self,
         device: &str,
         options: &RxOptions,
     ) -> Result<Opened<dyn RxQueue>, DeviceError> {
-        let unsupported = |what: &str| DeviceError::Unsupported {
-            device: device.to_owned(),
-            what: format!("a device in memory {what}"),
-        };
-        if options.outbound {
-            return Err(unsupported("does not show what is sent to it (OUTBOUND)"));
-        }
-        let Device { interface, end } = self.device(device)?;
-        let meter = Arc::default();
-        let queue = Receiver { end, ether: interface.ether, options: options.clone(), meter };
-        Ok(opened(Box::new(queue)))
+        let receiver = Receiver::new(self.device(device)?, options.clone());
+        Ok(Opened::new(self.name, vec![Box::new(receiver)]))
     }
 
     fn open_tx(
@@ -109,43 +147,41 @@ impl Backend for Network {
         device: &str,
         _options: &TxOptions,
     ) -> Result<Opened<dyn TxQueue>, DeviceError> {
-        Ok(opened(Box::new(Transmitter { end: self.device(device)?.end, meter: Arc::default() })))
+        Ok(Opened::new(self.name, vec![Box::new(Transmitter::new(self.device(device)?))]))
     }
 
-    /// The device with this name, or a new one; the host is at its other end, `NAME-host`.
+    /// An interface to the machine that the network was made with. Without one, the device with this name, or a new one;
+    /// the machine is at its other end, `NAME-host`.
     fn open_tap(&self, options: &TapOptions) -> Result<Tap, DeviceError> {
         let name = options.name.clone().unwrap_or_else(|| "tap0".to_owned());
-        if self.device(&name).is_err() {
-            let ether = options.ether;
-            let host = Interface { ether, ..Interface::new(format!("{name}-host")) };
-            self.connect(Interface::new(&name), host);
-        }
+        let device = match &self.machine {
+            Some(machine) => Device { ether: None, ipv4: None, link: machine.clone() },
+            None => self.device(&name).or_else(|_| {
+                let ether = options.ether;
+                let host = Interface { ether, ..Interface::new(format!("{name}-host")) };
+                self.connect(Interface::new(&name), host);
+                self.device(&name)
+            })?,
+        };
         let receive = RxOptions { headroom: options.headroom, ..RxOptions::default() };
-        let mut rx = self.open_rx(&name, &receive)?;
-        let mut tx = self.open_tx(&name, &TxOptions::default())?;
-        for _ in 1..options.queues {
-            rx.queues.extend(self.open_rx(&name, &receive)?.queues);
-            tx.queues.extend(self.open_tx(&name, &TxOptions::default())?.queues);
+        let (mut rx, mut tx) = (Vec::new(), Vec::new());
+        for _ in 0..options.queues.max(1) {
+            rx.push(Box::new(Receiver::new(device.clone(), receive.clone())) as Box<dyn RxQueue>);
+            tx.push(Box::new(Transmitter::new(device.clone())) as Box<dyn TxQueue>);
         }
-        Ok(Tap { name, rx, tx })
+        Ok(Tap { name, rx: Opened::new(self.name, rx), tx: Opened::new(self.name, tx) })
     }
 
     fn ether(&self, device: &str) -> Option<EtherAddress> {
-        self.device(device).ok()?.interface.ether
+        self.device(device).ok()?.ether
     }
 
     fn ipv4(&self, device: &str) -> Option<Ipv4Prefix> {
-        self.device(device).ok()?.interface.ipv4
+        self.device(device).ok()?.ipv4
     }
 }
 
-fn opened<Q: ?Sized>(queue: Box<Q>) -> Opened<Q> {
-    let mut opened = Opened::new("memory", vec![queue]);
-    opened.capabilities.zero_copy = true;
-    opened
-}
-
-/// One end of a pair. Clones are the same end.
+/// One end of a wire. Clones are the same end.
 #[derive(Clone)]
 pub struct End {
     arriving: Arc<Wire>,
@@ -175,10 +211,18 @@ impl End {
     pub fn unread(&self) -> usize {
         self.leaving.packets.lock().len()
     }
+}
 
-    /// A descriptor that is readable while packets wait here; `None` when the machine has no more
-    /// descriptors.
-    pub fn readiness(&self) -> Option<OwnedFd> {
+impl Link for End {
+    fn receive(&self, _headroom: usize, _meter: &Meter) -> Option<Packet> {
+        self.arriving.take()
+    }
+
+    fn send(&self, packet: Packet) -> Result<(), Packet> {
+        self.leaving.put(packet)
+    }
+
+    fn readiness(&self) -> Option<OwnedFd> {
         self.arriving.event.as_ref()?.try_clone().ok()
     }
 }
@@ -238,17 +282,23 @@ fn wipe(packet: &mut Packet) {
 }
 
 struct Receiver {
-    end: End,
+    link: Arc<dyn Link>,
     ether: Option<EtherAddress>,
     options: RxOptions,
     meter: Arc<Meter>,
+}
+
+impl Receiver {
+    fn new(Device { link, ether, .. }: Device, options: RxOptions) -> Self {
+        Self { link, ether, options, meter: Arc::default() }
+    }
 }
 
 impl RxQueue for Receiver {
     fn receive(&mut self, batch: &mut Batch, max: usize) -> io::Result<usize> {
         let mut n = 0;
         while n < max.min(batch.room())
-            && let Some(mut packet) = self.end.receive()
+            && let Some(mut packet) = self.link.receive(self.options.headroom, &self.meter)
         {
             if !bpf::wants(&self.options.filter, packet.data()) {
                 continue;
@@ -266,7 +316,11 @@ impl RxQueue for Receiver {
     }
 
     fn readiness(&self) -> Option<OwnedFd> {
-        self.end.readiness()
+        self.link.readiness()
+    }
+
+    fn is_finished(&self) -> bool {
+        self.link.is_finished()
     }
 
     fn meter(&self) -> Option<Arc<Meter>> {
@@ -275,21 +329,26 @@ impl RxQueue for Receiver {
 }
 
 struct Transmitter {
-    end: End,
+    link: Arc<dyn Link>,
     meter: Arc<Meter>,
+}
+
+impl Transmitter {
+    fn new(device: Device) -> Self {
+        Self { link: device.link, meter: Arc::default() }
+    }
 }
 
 impl TxQueue for Transmitter {
     fn transmit(&mut self, batch: &mut Batch) -> io::Result<usize> {
         let before = batch.len();
-        let wire = &self.end.leaving;
         let (mut full, mut bytes) = (false, 0);
         batch.map_filter(|packet| {
             if full {
                 return Some(packet);
             }
             let len = packet.len();
-            let refused = wire.put(packet).err();
+            let refused = self.link.send(packet).err();
             full = refused.is_some();
             bytes += if full { 0 } else { len };
             refused
@@ -342,7 +401,10 @@ mod tests {
         assert_eq!(got[0].paint(), 0);
         assert_eq!(rx.receive(&mut got, 9).unwrap(), 0);
         far.send(Packet::from_bytes(b"back").unwrap()).unwrap();
-        assert_eq!(network.end("a").unwrap().receive().unwrap().data(), b"back");
+        let mut near = network.open_rx("a", &RxOptions::default()).unwrap().queues.remove(0);
+        got.clear();
+        near.receive(&mut got, 9).unwrap();
+        assert_eq!(packets(&got), [b"back"]);
         assert!(matches!(
             network.open_tx("c", &TxOptions::default()),
             Err(DeviceError::Unknown(name)) if name == "c"
@@ -375,7 +437,7 @@ mod tests {
     fn a_descriptor_tells_of_packets() {
         let network = Network::default();
         let far = network.connect(Interface::new("a"), Interface::new("b"));
-        let near = network.end("a").unwrap();
+        let mut near = network.open_rx("a", &RxOptions::default()).unwrap().queues.remove(0);
         let fd = near.readiness().unwrap();
         let readable = || {
             let none = rustix::event::Timespec { tv_sec: 0, tv_nsec: 0 };
@@ -386,9 +448,57 @@ mod tests {
             far.send(Packet::from_bytes(b"x").unwrap()).unwrap();
         }
         assert!(readable());
-        near.receive().unwrap();
+        let mut got = Batch::new();
+        near.receive(&mut got, 1).unwrap();
         assert!(readable());
-        near.receive().unwrap();
+        near.receive(&mut got, 1).unwrap();
         assert!(!readable());
+    }
+
+    /// A link that makes packets when it is asked, and takes none.
+    struct Source;
+
+    impl Link for Source {
+        fn receive(&self, headroom: usize, meter: &Meter) -> Option<Packet> {
+            meter.lost(1);
+            let mut packet = Packet::with_room(headroom, 0, 1)?;
+            packet.push_back(b"x");
+            Some(packet)
+        }
+
+        fn send(&self, packet: Packet) -> Result<(), Packet> {
+            Err(packet)
+        }
+
+        fn is_finished(&self) -> bool {
+            true
+        }
+    }
+
+    #[test]
+    fn any_link_is_a_device_or_the_machine() {
+        let network = Network::new("sources", Arc::new(Source));
+        network.attach(Interface::new("a"), Arc::new(Source));
+        let options = RxOptions { headroom: 300, ..RxOptions::default() };
+        let opened = network.open_rx("a", &options).unwrap();
+        assert_eq!(opened.capabilities.backend, "sources");
+        let tap = TapOptions { headroom: 300, queues: 3, ..TapOptions::default() };
+        let tap = network.open_tap(&tap).unwrap();
+        assert_eq!((tap.rx.queues.len(), tap.tx.queues.len()), (3, 3));
+        for mut rx in opened.queues.into_iter().chain(tap.rx.queues) {
+            let mut got = Batch::new();
+            assert_eq!(rx.receive(&mut got, 7).unwrap(), 7);
+            assert!(rx.is_finished() && got[0].headroom() >= 300);
+            assert_eq!(rx.counts().lost, 7);
+        }
+        for mut tx in network.open_tx("a", &TxOptions::default()).unwrap().queues {
+            let mut refused = batch(&[b"1", b"2"]);
+            assert_eq!(tx.transmit(&mut refused).unwrap(), 0);
+            assert_eq!(packets(&refused), [b"1", b"2"]);
+        }
+        assert!(matches!(
+            network.open_rx("tap0", &options),
+            Err(DeviceError::Unknown(name)) if name == "tap0"
+        ));
     }
 }

@@ -2,6 +2,8 @@
 
 use millrace_core::net::EtherAddress;
 
+use crate::flow_rule::FlowRule;
+
 use crate::rule::Rule;
 
 /// The method by which a device is reached, with its options.
@@ -108,6 +110,10 @@ pub struct DpdkOptions {
     pub paint_queue: bool,
     /// The number of queues over which packets are spread; by default all.
     pub rss_queues: Option<u16>,
+    /// Rules by which the card selects queues, each with the place where it is written.
+    pub flow_rules: Vec<(String, FlowRule)>,
+    /// Whether only packets of flows with a rule are received.
+    pub flow_isolate: bool,
     /// Flow control.
     pub pause: Option<Pause>,
     /// Whether an idle thread may sleep until the card has packets, instead of polling.

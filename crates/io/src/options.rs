@@ -61,6 +61,9 @@ pub struct TxOptions {
     pub method: Method,
     /// Which of the device's queues to use; the backend may provide fewer.
     pub queues: Queues,
+    /// Whether these very queues are meant, even if others use them, too. Otherwise, a first queue of 0 leaves the
+    /// choice to the backend.
+    pub named: bool,
     /// The number of packets in a queue's ring; by default the backend chooses.
     pub descriptors: Option<usize>,
     /// The NUMA node for rings; by default the device's own.

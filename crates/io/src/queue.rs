@@ -4,8 +4,8 @@ use std::io;
 use std::os::fd::OwnedFd;
 use std::sync::Arc;
 
-use millrace_core::Batch;
 use millrace_core::net::{EtherAddress, Ipv4Prefix};
+use millrace_core::{Batch, Need, refusal_advice};
 
 use crate::meter::{Meter, QueueCounts};
 use crate::method::Method;
@@ -96,6 +96,9 @@ pub struct Capabilities {
     pub max_length: Option<usize>,
     /// Received packets already have their annotations: the MAC header and, if requested, the time.
     pub annotated: bool,
+    /// A hot swap hands the open queues over. Opening the device again while they are open is impossible, or both openings
+    /// would receive each packet. Without this, two openings share the packets.
+    pub handed_over: bool,
 }
 
 /// The queues of an opened device, and the changes made to open it.
@@ -106,13 +109,19 @@ pub struct Opened<Q: ?Sized> {
     pub capabilities: Capabilities,
     /// Each change to the machine's settings, as a sentence to print. Dropping the queues reverts them.
     pub changes: Vec<String>,
+    /// What the queues need while they are open, beside the open descriptors: to open the device again, to revert changes.
+    pub needs: Vec<Need>,
 }
 
 impl<Q: ?Sized> Opened<Q> {
     /// Queues of a device without special capabilities that nothing was changed for.
     pub fn new(backend: &'static str, queues: Vec<Box<Q>>) -> Self {
-        let capabilities = Capabilities { backend, ..Capabilities::default() };
-        Self { queues, capabilities, changes: Vec::new() }
+        Self::with(queues, Capabilities { backend, ..Capabilities::default() })
+    }
+
+    /// Queues of a device that nothing was changed for.
+    pub fn with(queues: Vec<Box<Q>>, capabilities: Capabilities) -> Self {
+        Self { queues, capabilities, changes: Vec::new(), needs: Vec::new() }
     }
 }
 
@@ -154,7 +163,7 @@ pub trait Backend: Send + Sync {
     /// It cannot be created; the message contains advice.
     fn open_tap(&self, options: &TapOptions) -> Result<Tap, DeviceError> {
         let device = options.name.as_deref().unwrap_or_default();
-        Err(DeviceError::unsupported(device, "there is no network stack to be at the other end"))
+        Err(DeviceError::unsupported(device, "there is no network stack at the other end"))
     }
 
     /// Called after all devices of a router have been opened and before packets flow, for backends that must
@@ -190,7 +199,7 @@ pub enum DeviceError {
     #[error("no device ‘{0}’")]
     Unknown(String),
     /// The system refused an operation.
-    #[error("{device}: {step}: {source}{}", advice(source))]
+    #[error("{device}: cannot {step}: {source}{}", advice(step, source))]
     Refused {
         /// The device.
         device: String,
@@ -219,17 +228,37 @@ impl DeviceError {
     }
 }
 
-fn advice(error: &io::Error) -> &'static str {
+fn advice(step: &str, error: &io::Error) -> String {
     match error.kind() {
-        io::ErrorKind::PermissionDenied => {
-            " (run as root or with the capabilities that the element's manual names, or try --lab, which \
-             needs no privileges)"
-        }
+        io::ErrorKind::PermissionDenied => privileges(error, capabilities(step)),
         io::ErrorKind::ResourceBusy => {
-            " (another program has it; for AF_XDP, ‘ss --xdp -p’ tells which)"
+            " (another program uses it; for AF_XDP, ‘ss --xdp -p’ shows which)".to_owned()
         }
-        _ => "",
+        _ => String::new(),
     }
+}
+
+/// The capabilities that a step needs, as setcap(8) names them.
+fn capabilities(step: &str) -> &'static str {
+    match step {
+        "open a packet socket" | "make a receive ring" => "cap_net_raw",
+        "make a TAP interface" => "cap_net_admin",
+        _ => "cap_net_raw,cap_net_admin,cap_bpf,cap_ipc_lock",
+    }
+}
+
+/// How to get the capabilities that are missing. A process in the sandbox has given its own up.
+pub(crate) fn privileges(error: &io::Error, names: &str) -> String {
+    let advice = refusal_advice(error);
+    if !advice.is_empty() {
+        return advice;
+    }
+    let program = std::env::current_exe().unwrap_or_else(|_| "millrace".into());
+    format!(
+        " (run as root, or give the program what it needs once and for all: sudo setcap {names}+ep {}; --lab needs no \
+         privileges)",
+        program.display()
+    )
 }
 
 /// Why an open device does not accept or deliver packets, as a message for its user.

@@ -124,7 +124,7 @@ impl Rule {
                 let (low, high) = text.split_once('-').unwrap_or((text, text));
                 let ports = number(low)?..=number(high)?;
                 if ports.is_empty() {
-                    return Err(format!("no port is in ‘{text}’"));
+                    return Err(format!("‘{text}’ ends before it begins"));
                 }
                 self.ports.push((side, ports));
                 Ok(())
@@ -153,7 +153,7 @@ impl Rule {
 }
 
 fn next<'a>(words: &mut &[&'a str]) -> Result<&'a str, String> {
-    let (first, rest) = words.split_first().ok_or("it ends too soon")?;
+    let (first, rest) = words.split_first().ok_or("it is incomplete")?;
     *words = rest;
     Ok(first)
 }
@@ -271,9 +271,9 @@ mod tests {
     #[test]
     fn what_is_wrong_is_named() {
         for (text, problem) in [
-            ("", "ends too soon"),
+            ("", "incomplete"),
             ("tpc", "‘tpc’"),
-            ("udp port", "ends too soon"),
+            ("udp port", "incomplete"),
             ("udp port 65536", "‘65536’"),
             ("port 9-3", "‘9-3’"),
             ("arp tcp", "only IP"),

@@ -207,7 +207,7 @@ impl Findings {
         list.sort_by_key(place);
         list.dedup_by(|b, a| a.span == b.span && a.message == b.message);
         if self.left_out > 0 {
-            let message = format!("{} more messages left out", self.left_out);
+            let message = format!("{} more messages are not shown", self.left_out);
             list.push(match self.left_out_errors {
                 0 => Diagnostic::warning(None, message),
                 _ => Diagnostic::error(None, message),

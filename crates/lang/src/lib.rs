@@ -87,11 +87,11 @@ pub mod variables;
 
 pub use diagnostic::{Diagnostic, Excerpt, Note, Severity};
 pub use flatten::{
-    FindLibrary, MAX_EXPANSION_DEPTH, Options, Variables, assemble, compile, find_in_click_path,
-    find_in_path, outline,
+    FindLibrary, MAX_EXPANSION_DEPTH, Options, Variables, WhyAbsent, assemble, compile,
+    find_in_click_path, find_in_path, outline,
 };
 pub use graph::{Assembly, ConfigText, Connection, ElementDecl, Graph, Part, Requirement};
-pub use nearest::nearest;
+pub use nearest::{Suggestions, nearest};
 pub use print::{format, print_file, print_flat};
 pub use render::{Style, ascii_quotes, render, render_all};
 pub use source::{LineMark, Location, Source, SourceId, SourceMap, Span};

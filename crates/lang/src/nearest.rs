@@ -49,6 +49,35 @@ pub fn nearest<'a>(word: &str, candidates: impl IntoIterator<Item = &'a str>) ->
     best
 }
 
+/// Finds [nearest] names for the mistakes of one file, up to a total effort: what many mistakes cost stays in
+/// proportion to their number.
+#[derive(Debug, Default)]
+pub struct Suggestions {
+    comparisons: usize,
+}
+
+impl Suggestions {
+    /// The limit on comparisons; the mistakes after it get no suggestion.
+    const MAX_COMPARISONS: usize = 100_000;
+
+    /// Whether the limit is reached.
+    pub fn is_exhausted(&self) -> bool {
+        self.comparisons >= Self::MAX_COMPARISONS
+    }
+
+    /// The [nearest] candidate, or none after the limit.
+    pub fn nearest<'a>(
+        &mut self,
+        word: &str,
+        candidates: impl IntoIterator<Item = &'a str>,
+    ) -> Option<&'a str> {
+        if self.is_exhausted() {
+            return None;
+        }
+        nearest(word, candidates.into_iter().inspect(|_| self.comparisons += 1))
+    }
+}
+
 /// Optimal string alignment distance, in units of half an error.
 fn distance(a: &[char], b: &[char]) -> usize {
     let mut before: Vec<usize> = Vec::new();

@@ -1,11 +1,12 @@
-//! What the classifier costs: `cargo run --profile dist -p millrace-match --example classify [RULES]...`
+//! Measures the cost of the classifier: `cargo run --profile dist -p millrace-match --example classify [RULES]...`
 //!
-//! For each kind of rule set the time of a lookup, of building and of an update, and the memory. Before anything is
-//! timed, answers are compared with a naive search. `sorted`: rules in the generator's order, the more special ones
-//! in front; `mixed`: in no order. The packets are 65,536 different ones. `hit` and `miss` are lookups through a cache of
-//! 4096 flows, of packets that are all of 1024 flows, and of the same as without; `far` is through a cache
-//! of 32 MB, where 19 of 20 packets are found; `live` is without a cache after 63 changes. An update is the median of these, with the action of each
-//! rule noted anew, as SDNClassifier does; behind it the slowest one.
+//! For each kind of rule set, it measures the time of a lookup, of building and of an update, and the memory. Before
+//! the measurements, it compares the results with a naive search. `sorted`: rules in the generator's order, the more
+//! specific ones first. `mixed`: rules in random order. There are 65,536 different packets. `hit` and `miss` are
+//! lookups through a cache of 4096 flows, of packets that are all of 1024 flows, and of the same packets as without a
+//! cache. `far` is through a cache of 32 MB, in which 19 of 20 packets are found. `live` is without a cache, after 63
+//! changes. The time of an update is the median of these changes, including a new list of actions for all rules, as
+//! in SDNClassifier; after it, the slowest one.
 
 #![allow(clippy::unwrap_used, reason = "a tool for developers")]
 
@@ -83,7 +84,7 @@ fn measure(kind: &'static generate::Kind, count: usize, mixed: bool) {
     );
 }
 
-/// The least time a packet of several passes, in nanoseconds, in batches of 256.
+/// The minimum time per packet of several passes, in nanoseconds, in batches of 256.
 fn time(keys: &[Key], mut classify: impl FnMut(&[Key], &mut [u32])) -> f64 {
     let mut found = vec![NONE; keys.len()];
     let pass = || {

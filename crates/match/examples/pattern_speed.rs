@@ -36,7 +36,7 @@ fn main() -> std::io::Result<()> {
     println!("Gb/s on one core, {bytes} bytes a payload, best of {RUNS}");
     println!("patterns  payload    hits   single  lockstep  hyperscan  stream");
     for count in [10, 100, 1000, all.len()] {
-        // Those of few bytes are found everywhere.
+        // Patterns of few bytes would be found everywhere.
         let chosen: Vec<&Vec<u8>> = all.iter().filter(|one| one.len() > 3).take(count).collect();
         let heads = payload::NearMiss::new(&chosen, payload::Part::Head);
         let tails = payload::NearMiss::new(&chosen, payload::Part::Tail);
@@ -86,7 +86,7 @@ fn many(make: impl FnMut() -> Vec<u8>) -> Vec<Vec<u8>> {
     std::iter::repeat_with(make).take(PACKETS).collect()
 }
 
-/// How many payloads alert, in percent, and how fast they are searched, so many at a time.
+/// The percentage of payloads that alert, and the speed of the search, with this batch size.
 fn speed(payloads: &[Vec<u8>], batch: usize, matcher: &Matcher) -> (f64, f64) {
     let texts: Vec<Text<'_>> =
         payloads.iter().map(|bytes| Text { bytes, kind: Kind::Tcp }).collect();
@@ -104,7 +104,7 @@ fn speed(payloads: &[Vec<u8>], batch: usize, matcher: &Matcher) -> (f64, f64) {
     (100.0 * alerts as f64 / texts.len() as f64, speed)
 }
 
-/// How fast the payloads are searched as one stream.
+/// The speed of searching the payloads as one stream.
 fn stream_speed(payloads: &[Vec<u8>], matcher: &StreamMatcher) -> f64 {
     let mut state = StreamState::default();
     gigabits(payloads, || {
@@ -114,14 +114,14 @@ fn stream_speed(payloads: &[Vec<u8>], matcher: &StreamMatcher) -> f64 {
     })
 }
 
-/// How fast `search` goes through all payloads, in Gb/s.
+/// The speed of `search` over all payloads, in Gb/s.
 fn gigabits(payloads: &[Vec<u8>], mut search: impl FnMut()) -> f64 {
     let times = (0..RUNS).map(|_| {
         let began = Instant::now();
         search();
         began.elapsed()
     });
-    // The least disturbed one.
+    // The least disturbed round.
     let best = times.min().unwrap_or(Duration::MAX);
     let bits = payloads.iter().map(Vec::len).sum::<usize>() * 8;
     bits as f64 / best.as_nanos() as f64

@@ -34,30 +34,30 @@ const MODE_BLOCK: c_uint = 1;
 const CASELESS: c_uint = 1;
 const SINGLE_MATCH: c_uint = 8;
 
-/// A string to search for. It is told by its place in the list.
+/// A string to search for. It is identified by its index in the list.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Literal<'a> {
     pub(crate) bytes: &'a [u8],
-    /// `A` to `Z` are the same as `a` to `z`.
+    /// True if `A` to `Z` match `a` to `z`.
     pub(crate) nocase: bool,
-    /// It is enough to tell it once in a text.
+    /// True if one match per text is enough.
     pub(crate) once: bool,
 }
 
-/// Strings compiled. It is only read, and threads may share it.
+/// Compiled strings. They are only read, and threads can share them.
 #[derive(Debug)]
 pub(crate) struct Database {
     library: &'static Functions,
     database: NonNull<c_void>,
-    /// Different for each database there is.
+    /// A unique number.
     number: u64,
 }
 
-/// What a thread needs to scan.
+/// The memory that a thread needs to scan.
 #[derive(Debug, Default)]
 pub(crate) struct ScanSpace {
     space: Option<(&'static Functions, NonNull<c_void>)>,
-    /// The database that it fits.
+    /// The number of the database that it fits.
     number: Option<u64>,
 }
 
@@ -82,7 +82,7 @@ macro_rules! functions {
                     let function = *function.map_err(|error| error.to_string())?;
                     let $name = function.ok_or_else(|| format!("{NAME} has no {name}"))?;
                 )+
-                // The functions are used no longer than the library lives, beside them.
+                // The functions are not used longer than the library exists, because both are in one structure.
                 Ok(Self { $($name,)+ _library: library })
             }
         }
@@ -129,7 +129,7 @@ struct CompileError {
 /// Its major version; `NAME` ends in it.
 const VERSION: &str = "5.";
 
-/// The library, opened when it is first asked for.
+/// The library, which is opened when it is first needed.
 fn library() -> Result<&'static Functions, String> {
     static LIBRARY: OnceLock<Result<Functions, String>> = OnceLock::new();
     let opened = LIBRARY.get_or_init(|| {
@@ -148,7 +148,7 @@ fn library() -> Result<&'static Functions, String> {
     opened.as_ref().map_err(Clone::clone)
 }
 
-/// What the library says of its version; `Err` says why there is none.
+/// The version of the library; `Err` says why there is none.
 pub(crate) fn version() -> Result<String, String> {
     Ok(library()?.version())
 }
@@ -161,7 +161,7 @@ unsafe impl Sync for Database {}
 unsafe impl Send for ScanSpace {}
 
 impl Database {
-    /// Compiles strings, at least one, none empty.
+    /// Compiles strings: at least one, none empty.
     pub(crate) fn compile(literals: &[Literal<'_>]) -> Result<Self, String> {
         static NUMBER: AtomicU64 = AtomicU64::new(0);
         let library = library()?;
@@ -203,7 +203,7 @@ impl Database {
         }
     }
 
-    /// Bytes that it takes.
+    /// The size in bytes.
     pub(crate) fn memory(&self) -> usize {
         let mut bytes = 0;
         // SAFETY: it is a database, and the number has a place.
@@ -212,8 +212,8 @@ impl Database {
         if code == SUCCESS { bytes } else { 0 }
     }
 
-    /// Tells each string that ends in a text, by its place in the list, and where it ends (the position behind
-    /// it), until `found` gives false. Ends come in order. `Err` when the library did not search the text.
+    /// Calls `found` for each string that ends in a text, with its index in the list and its end (the position after
+    /// it), until `found` returns false. Ends come in ascending order. `Err` if the library did not search the text.
     pub(crate) fn scan<F: FnMut(u32, usize) -> bool>(
         &self,
         text: &[u8],
@@ -243,7 +243,7 @@ impl Database {
     }
 }
 
-/// Hands a match on. A panic in `F` ends the program: it cannot pass through C.
+/// Passes a match to the closure. A panic in `F` ends the program, because it cannot pass through C.
 extern "C" fn on_match<F: FnMut(u32, usize) -> bool>(
     id: c_uint,
     _from: c_ulonglong,
@@ -264,7 +264,7 @@ impl Drop for Database {
 }
 
 impl ScanSpace {
-    /// The space, made to fit a database.
+    /// The space, adapted to a database.
     fn fit(&mut self, database: &Database) -> Result<NonNull<c_void>, String> {
         if let Some((_, space)) = self.space
             && self.number == Some(database.number)
@@ -283,7 +283,7 @@ impl ScanSpace {
                 Ok(space)
             }
             _ => {
-                // After a failure nothing is sure of the old one but that it must not be used.
+                // After a failure, nothing is known about the old space except that it must not be used.
                 self.space = None;
                 Err(format!("hs_alloc_scratch failed with {code}"))
             }
@@ -301,7 +301,7 @@ impl Drop for ScanSpace {
 }
 
 impl Functions {
-    /// What it says of its version.
+    /// The version that the library reports.
     fn version(&self) -> String {
         // SAFETY: it takes nothing.
         let version = unsafe { (self.hs_version)() };
@@ -309,7 +309,7 @@ impl Functions {
         unsafe { text(version) }
     }
 
-    /// What is wrong by an error of the compiler, which is freed.
+    /// The text of a compiler error, which is freed.
     fn message(&self, code: c_int, error: *mut CompileError) -> String {
         // SAFETY: it is none, or one that the compiler made. Two threads that run out of memory get the same one, which
         // is constant: nobody may have it alone.
@@ -343,7 +343,7 @@ unsafe fn text(string: *const c_char) -> String {
 mod tests {
     use super::*;
 
-    /// Compiles, where the library is there.
+    /// Compiles, if the library is installed.
     fn compile(test: &str, strings: &[&[u8]]) -> Option<Result<Database, String>> {
         if let Err(error) = library() {
             millrace_testkit::announce(test, &error);
@@ -365,23 +365,23 @@ mod tests {
     }
 
     #[test]
-    fn what_is_empty_is_refused() {
+    fn empty_contents_are_rejected() {
         for strings in [&[][..], &[&b"a"[..], b""]] {
-            let Some(compiled) = compile("what_is_empty_is_refused", strings) else { return };
+            let Some(compiled) = compile("empty_contents_are_rejected", strings) else { return };
             assert!(compiled.is_err());
         }
     }
 
     #[test]
-    fn zeros_are_bytes() {
+    fn zero_bytes_can_be_searched_for() {
         let strings: [&[u8]; 3] = [b"\0", b"\0a", b"a\0"];
-        let Some(database) = compile("zeros_are_bytes", &strings) else { return };
+        let Some(database) = compile("zero_bytes_can_be_searched_for", &strings) else { return };
         let mut found = ends(&database.unwrap(), b"a\0a", &mut ScanSpace::default());
         found.sort_unstable();
         assert_eq!(found, [(0, 2), (1, 3), (2, 2)]);
     }
 
-    /// Each thread has a space; the databases are shared, and the spaces go from one to the other.
+    /// Each thread has a space. The databases are shared, and the spaces are used with all of them.
     #[test]
     fn threads_share_databases() {
         let name = "threads_share_databases";

@@ -1,6 +1,6 @@
-//! Archives (ar(1)): a configuration together with other files, as Click's tools hand them on.
+//! Archives in the format ar(1): a configuration together with other files, as Click's tools write and read them.
 
-/// What an archive begins with.
+/// The first bytes of an archive.
 const MAGIC: &str = "!<arch>\n";
 
 /// A file in an archive.
@@ -10,15 +10,15 @@ pub(crate) struct Member {
     pub(crate) data: Vec<u8>,
 }
 
-/// True when a text is an archive rather than a configuration.
+/// True if a text is an archive and not a configuration.
 pub(crate) fn is_archive(bytes: &[u8]) -> bool {
     bytes.first() == Some(&b'!')
 }
 
-/// Takes an archive apart.
+/// Splits an archive into its files.
 ///
 /// # Errors
-/// It is none, or broken; the message says where.
+/// The text is not an archive, or it is broken; the message says where.
 pub(crate) fn parse(bytes: &[u8]) -> Result<Vec<Member>, String> {
     let mut rest = bytes.strip_prefix(MAGIC.as_bytes()).ok_or("not an archive")?;
     let mut members = Vec::new();
@@ -91,7 +91,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_built_can_be_taken_apart() {
+    fn built_archives_can_be_parsed() {
         let members = [
             member("config", "Idle;\n"),
             member("odd", "x"),
@@ -102,7 +102,7 @@ mod tests {
     }
 
     #[test]
-    fn archives_of_ar_can_be_read() {
+    fn archives_made_by_ar_can_be_read() {
         let header = |name: &str, size: usize| {
             format!("{name:<16}{:<12}{:<6}{:<6}{:<8}{size:<10}`\n", 0, 0, 0, 644)
         };

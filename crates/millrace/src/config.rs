@@ -1,5 +1,6 @@
-//! From what the user names on the command line to a flat graph.
+//! Finds the configuration that the command line names, reads it and flattens it.
 
+use std::fs::File;
 use std::io::Read;
 use std::path::{Path, PathBuf};
 
@@ -10,20 +11,21 @@ use millrace_lang::{
     Diagnostic, Graph, SourceId, SourceMap, find_in_click_path, find_in_path, nearest,
 };
 
+use crate::absent;
 use crate::archive::{self, Member};
 
-/// Where a configuration comes from.
+/// The source of a configuration's text.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) enum Origin {
     /// A file.
     File(PathBuf),
     /// Standard input.
     Stdin,
-    /// The command line itself.
+    /// The argument of `-e`.
     Expression(String),
 }
 
-/// The value of a variable of the configuration, from the command line.
+/// The name and the value of a variable of the configuration, from the command line.
 pub(crate) type Variable = (String, String);
 
 /// The arguments that name a configuration.
@@ -39,17 +41,20 @@ pub(crate) struct Input {
 }
 
 impl Input {
-    /// The one configuration that is named, and the variables.
+    /// The configuration and the variables, if the command line names exactly one configuration.
     pub(crate) fn resolve(&self) -> anyhow::Result<(Origin, Vec<Variable>)> {
         let (mut origins, variables) = self.resolve_all()?;
         match (origins.pop(), origins.is_empty()) {
             (Some(origin), true) => Ok((origin, variables)),
-            (None, _) => bail!("which configuration? Name a file, `-` or `-e EXPR`"),
+            (None, _) => bail!(
+                "no configuration is given: name a file, `-` for standard input, \
+                                or `-e EXPR`"
+            ),
             (Some(_), false) => bail!("more than one configuration"),
         }
     }
 
-    /// All configurations that are named, and the variables.
+    /// All configurations and variables that the command line names.
     pub(crate) fn resolve_all(&self) -> anyhow::Result<(Vec<Origin>, Vec<Variable>)> {
         let expression = self.expression.iter().cloned().map(Origin::Expression);
         let mut origins: Vec<Origin> = expression.collect();
@@ -57,7 +62,7 @@ impl Input {
         for word in &self.words {
             match variable(word) {
                 Some((name, _)) if variables.iter().any(|(known, _)| *known == name) => {
-                    bail!("variable ‘{name}’ has two values")
+                    bail!("variable ‘{name}’ is given two values")
                 }
                 Some(variable) => variables.push(variable),
                 None if word == "-" => origins.push(Origin::Stdin),
@@ -68,7 +73,7 @@ impl Input {
     }
 }
 
-/// Reads `NAME=VALUE`, where the name could be that of a variable.
+/// Reads `NAME=VALUE`; `None` if `NAME` cannot be the name of a variable.
 pub(crate) fn variable(word: &str) -> Option<Variable> {
     let (name, value) = word.split_once('=')?;
     let proper =
@@ -78,13 +83,13 @@ pub(crate) fn variable(word: &str) -> Option<Variable> {
 
 /// A configuration as it was read.
 pub(crate) struct Loaded {
-    /// Its texts.
+    /// The texts of the configuration and its libraries.
     pub(crate) map: SourceMap,
     /// The text of the configuration itself.
     pub(crate) source: SourceId,
-    /// The flat graph; with errors among the diagnostics, what could be understood of it.
+    /// The flat graph. If there are errors among the diagnostics, it is the part that could be understood.
     pub(crate) graph: Graph,
-    /// What is wrong.
+    /// Errors, warnings and advice.
     pub(crate) diagnostics: Vec<Diagnostic>,
 }
 
@@ -100,11 +105,11 @@ impl Loaded {
     }
 }
 
-/// Reads and flattens a configuration. Libraries are looked for in `click_path`, or in the
-/// environment's `CLICKPATH`.
+/// Reads and flattens a configuration. Libraries are searched for in `click_path`, or in the environment's
+/// `CLICKPATH`.
 ///
 /// # Errors
-/// There is no text to be had. What is wrong with the text is among the diagnostics.
+/// The text cannot be read. Errors in the text are among the diagnostics.
 pub(crate) fn load(
     origin: &Origin,
     variables: &[Variable],
@@ -116,8 +121,12 @@ pub(crate) fn load(
         Some(path) => find_in_path(path, name, from),
         None => find_in_click_path(name, from),
     };
-    let options =
-        millrace_lang::Options { params: variables, classes: Some(&classes), library: Some(&find) };
+    let options = millrace_lang::Options {
+        params: variables,
+        classes: Some(&classes),
+        absent: Some(&absent::why),
+        library: Some(&find),
+    };
     let (graph, diagnostics) = millrace_lang::compile(&mut map, source, &options);
     for (name, _) in variables {
         refuse_unknown(name, &map)?;
@@ -125,7 +134,8 @@ pub(crate) fn load(
     Ok(Loaded { map, source, graph, diagnostics })
 }
 
-/// A value for a variable that the configuration and its libraries do not have is a slip.
+/// Rejects a value for a variable that neither the configuration nor its libraries contain: the name is probably
+/// misspelt.
 fn refuse_unknown(name: &str, map: &SourceMap) -> anyhow::Result<()> {
     let known = || map.iter().flat_map(|source| names(&source.text));
     if known().any(|variable| variable == name) {
@@ -142,7 +152,7 @@ fn refuse_unknown(name: &str, map: &SourceMap) -> anyhow::Result<()> {
     let near = nearest(name, all.iter().copied()).or(all.iter().copied().find(is_start));
     match (near, all.is_empty()) {
         (Some(near), _) => bail!("there is no variable ‘{name}’; did you mean ‘{near}’?"),
-        (None, true) => bail!("there is no variable ‘{name}’: the configuration has none"),
+        (None, true) => bail!("there is no variable ‘{name}’: the configuration has no variables"),
         (None, false) => bail!("there is no variable ‘{name}’; there are: {}", all.join(", ")),
     }
 }
@@ -150,15 +160,14 @@ fn refuse_unknown(name: &str, map: &SourceMap) -> anyhow::Result<()> {
 /// Reads the text of a configuration.
 ///
 /// # Errors
-/// There is no text to be had; the message says why in one line.
+/// The text cannot be read; the message says why in one line.
 pub(crate) fn read(origin: &Origin) -> anyhow::Result<(SourceMap, SourceId)> {
     let mut map = SourceMap::default();
     let (source, _) = read_into(&mut map, origin)?;
     Ok((map, source))
 }
 
-/// Reads the text of a configuration, which may stand in an archive; what else is in the archive
-/// comes back, too.
+/// Reads the text of a configuration, which may be in an archive. Also returns the other files of the archive.
 ///
 /// # Errors
 /// As [`read`].
@@ -170,8 +179,7 @@ pub(crate) fn read_into(
         Origin::Expression(text) => ("config".to_owned(), text.clone().into_bytes()),
         Origin::File(path) => (path.display().to_string(), read_file(path)?),
         Origin::Stdin => {
-            let mut bytes = Vec::new();
-            std::io::stdin().lock().read_to_end(&mut bytes).context("<stdin>")?;
+            let bytes = read_bounded(std::io::stdin().lock()).context("<stdin>")?;
             ("<stdin>".to_owned(), bytes)
         }
     };
@@ -185,15 +193,30 @@ pub(crate) fn read_into(
     if bytes.contains(&0) {
         bail!("{name}: this is not a text file");
     }
-    Ok((map.add(name, String::from_utf8_lossy(&bytes)), members))
+    let text = String::from_utf8_lossy(&bytes);
+    // Some editors begin a text with the byte order mark of UTF-8.
+    let text = text.strip_prefix('\u{feff}').unwrap_or(&text);
+    Ok((map.add(name, text), members))
 }
 
-/// Reads a file; the error is its name and the reason.
+/// Reads a file. The error contains its name and the reason.
 fn read_file(path: &Path) -> anyhow::Result<Vec<u8>> {
     let name = path.display();
-    match std::fs::read(path) {
+    match File::open(path).and_then(read_bounded) {
         Ok(bytes) => Ok(bytes),
         Err(error) => bail!("{name}: {}", os_error_text(&error)),
+    }
+}
+
+/// The maximum number of bytes of a configuration: a device or a pipe without end is none.
+const LONGEST: u64 = 64 << 20;
+
+fn read_bounded(source: impl Read) -> std::io::Result<Vec<u8>> {
+    let mut bytes = Vec::new();
+    source.take(LONGEST + 1).read_to_end(&mut bytes)?;
+    match bytes.len() as u64 > LONGEST {
+        true => Err(std::io::Error::other("longer than 64 MiB, which no configuration is")),
+        false => Ok(bytes),
     }
 }
 
@@ -206,7 +229,7 @@ mod tests {
     }
 
     #[test]
-    fn files_and_variables_are_told_apart() {
+    fn files_and_variables_are_distinguished() {
         let (origin, variables) = input(&["A=1", "./x=y.click", "B_2=a=b"]).resolve().unwrap();
         assert_eq!(origin, Origin::File("./x=y.click".into()));
         let expected = [("A", "1"), ("B_2", "a=b")].map(|(n, v)| (n.to_owned(), v.to_owned()));
@@ -215,7 +238,7 @@ mod tests {
     }
 
     #[test]
-    fn one_configuration_it_must_be() {
+    fn exactly_one_configuration_must_be_given() {
         assert!(input(&["A=1"]).resolve().is_err());
         assert!(input(&["a", "b"]).resolve().is_err());
         assert!(input(&["a", "A=1", "A=2"]).resolve().is_err());
@@ -224,7 +247,27 @@ mod tests {
     }
 
     #[test]
-    fn what_cannot_be_read_is_said_in_a_line() {
+    fn a_byte_order_mark_is_no_text() {
+        let folder = tempfile::tempdir().unwrap();
+        let path = folder.path().join("marked.click");
+        std::fs::write(&path, "\u{feff}Idle -> Discard;").unwrap();
+        let loaded = load(&Origin::File(path), &[], None).unwrap();
+        assert!(!loaded.has_errors(), "{:?}", loaded.diagnostics);
+        assert_eq!(loaded.map.get(loaded.source).unwrap().text, "Idle -> Discard;");
+    }
+
+    #[test]
+    fn what_has_no_end_is_no_configuration() {
+        let error = read(&Origin::File("/dev/zero".into())).unwrap_err();
+        assert_eq!(error.to_string(), "/dev/zero: longer than 64 MiB, which no configuration is");
+        // As it would come through a pipe.
+        let endless = std::io::repeat(b' ');
+        assert!(read_bounded(endless).is_err());
+        assert_eq!(read_bounded(&b"Idle"[..]).unwrap(), b"Idle");
+    }
+
+    #[test]
+    fn unreadable_input_is_reported_in_one_line() {
         let message = |path: &str| format!("{:#}", read(&Origin::File(path.into())).unwrap_err());
         assert_eq!(message("/no/such.click"), "/no/such.click: No such file or directory");
         assert_eq!(message("/"), "/: Is a directory");

@@ -1,5 +1,5 @@
-//! DPDK around a run: `--dpdk EAL-OPTIONS --`, its start before threads are there, its end after
-//! the last packet.
+//! The option `--dpdk EAL-OPTIONS --`. DPDK is started before the router's threads, and ended after the last packet
+//! is freed.
 
 use anyhow::bail;
 use millrace_io::dpdk;
@@ -8,7 +8,7 @@ use millrace_lang::Graph;
 use crate::config::Input;
 use crate::messages::complain;
 
-/// `--dpdk`, for the sub-commands that have it.
+/// The option `--dpdk`, for the sub-commands that have it.
 #[derive(clap::Args, Clone, Debug, Default)]
 pub(crate) struct DpdkOptions {
     /// Options for DPDK, up to `--`: `--dpdk -l 0-3 -a 0000:03:00.0 -- FILE`
@@ -23,32 +23,33 @@ pub(crate) struct DpdkOptions {
 }
 
 impl DpdkOptions {
-    /// Looks whether the options have an end.
+    /// Checks that the options end with `--`.
     ///
     /// # Errors
-    /// They have swallowed the rest of the command line, the configuration with it.
+    /// The options contain the rest of the command line, including the configuration.
     pub(crate) fn leave(&self, input: &Input) -> anyhow::Result<()> {
         if self.dpdk.is_some() && input.expression.is_none() && input.words.is_empty() {
             bail!(
-                "which configuration? The options of --dpdk end with `--`; FILE or `-e EXPR` follows"
+                "no configuration is given: end the options of --dpdk with `--`, then name FILE \
+                 or `-e EXPR`"
             );
         }
         Ok(())
     }
 }
 
-/// Classes whose elements are of no use without DPDK.
+/// Classes whose elements need DPDK.
 const CLASSES: &[&str] = &["FromDPDKDevice", "ToDPDKDevice"];
 
-/// DPDK for as long as a router needs it. Make it before the router is configured and keep it until the
-/// last packet is gone.
+/// DPDK, as long as a router needs it. It is created before the router is configured, and dropped after the last
+/// packet is freed.
 pub(crate) struct Running(());
 
 impl Running {
-    /// Starts DPDK if options for it were given or the configuration is of no use without.
+    /// Starts DPDK if the command line has options for it, or if the configuration has elements that need it.
     ///
     /// # Errors
-    /// It was asked for and does not start. Elements that need it say so themselves.
+    /// The command line asks for DPDK, and it does not start. Elements that need DPDK report the failure themselves.
     pub(crate) fn prepare(
         options: Option<&[String]>,
         graph: Option<&Graph>,
@@ -62,7 +63,7 @@ impl Running {
                 bail!("--dpdk: {problem}");
             }
         } else if graph.is_some_and(needed) {
-            // The elements report a failure, each at its place.
+            // Each element reports the failure with its own place.
             let _ = dpdk::start();
         }
         Ok(Self(()))

@@ -1,22 +1,29 @@
-//! The `millrace` program: one sub-command a module under `commands`, and `click` for those who
-//! call it by that name.
+//! The `millrace` program: each sub-command is a module in `commands`. Called as `click`, the program accepts Click's
+//! options.
 //!
-//! [`control`] is for elements too: it serves handlers over sockets.
+//! The module [`control`] is public because elements use it too: it serves handlers over sockets; of [`sandbox`], what the
+//! fuzzer is confined by.
 
-// Elements register themselves when their crate is linked, and it is linked when it is named.
+// Elements register themselves when their crate is linked, and a crate is linked only if code names it.
 use millrace_elements as _;
 
+millrace_core::declares_needs!();
+
+mod absent;
 mod archive;
 mod click;
 mod commands;
 mod config;
+mod consent;
 pub mod control;
 mod dpdk;
 mod drawing;
+mod forecast;
 mod lab;
 mod messages;
 mod output;
 mod report;
+pub mod sandbox;
 mod session;
 mod signals;
 mod tools;
@@ -25,13 +32,16 @@ use std::ffi::OsString;
 use std::path::Path;
 use std::process::ExitCode;
 
-/// Runs the program with the arguments of the process. Called as `click` it is Click, and called as
-/// one of Click's tools it is that.
+/// Runs the program with the arguments of the process. If it was called as `click` or by the name of one of Click's
+/// tools, it behaves as that program.
 pub fn main() -> ExitCode {
+    if let Err(error) = signals::outlive_long_files() {
+        messages::complain(format_args!("signals: {error}"));
+    }
     let args: Vec<OsString> = std::env::args_os().collect();
     let name = args.first().map(Path::new).and_then(Path::file_stem);
     if name.is_some_and(|name| name == "click") {
-        // `ps` and `pkill` know the process by this name, whichever file was started.
+        // `ps` and `pkill` find the process under this name, whatever the name of the file.
         let _ = rustix::thread::set_name(c"click");
         return click::main(args);
     }
@@ -40,7 +50,7 @@ pub fn main() -> ExitCode {
     }
     match commands::main(args) {
         Ok(code) => code,
-        // Whoever read our output has seen enough.
+        // The reader of the output has closed it, which is not an error.
         Err(error) if output::is_broken_pipe(&error) => ExitCode::SUCCESS,
         Err(error) => {
             messages::complain(format_args!("{error:#}"));

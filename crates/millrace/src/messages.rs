@@ -1,4 +1,4 @@
-//! Standard error: what the user should know, and what is wrong with a configuration.
+//! Messages on standard error: information, and the errors of configurations.
 
 use std::fmt::Display;
 use std::io::{IsTerminal, Write};
@@ -6,25 +6,25 @@ use std::io::{IsTerminal, Write};
 use millrace_core::router::in_locale;
 use millrace_lang::{Diagnostic, SourceMap, Style, render_all};
 
-/// Tells the user something. That nobody listens is no error.
+/// Prints information in one piece. A closed standard error is ignored.
 pub(crate) fn say(message: impl Display) {
-    let _ = writeln!(std::io::stderr().lock(), "{message}");
+    let _ = std::io::stderr().lock().write_all(format!("{message}\n").as_bytes());
 }
 
-/// Tells the user what went wrong.
+/// Prints an error.
 pub(crate) fn complain(message: impl Display) {
     say(format_args!("millrace: {message}"));
 }
 
-/// Tells the user as Click does: with the quotation marks of his locale.
+/// Prints an error as Click does, with the quotation marks of the user's locale.
 pub(crate) fn complain_as_click(message: impl Display) {
     say(in_locale(&message.to_string()));
 }
 
-/// The number of findings that are shown.
+/// The maximum number of diagnostics that are printed.
 const MOST_SHOWN: usize = 200;
 
-/// Shows what is wrong with a configuration, each with its place in the text.
+/// Prints diagnostics, each with its place in the text.
 pub(crate) fn show(diagnostics: &[Diagnostic], map: &SourceMap) {
     let (diagnostics, rest) = diagnostics.split_at(diagnostics.len().min(MOST_SHOWN));
     if !diagnostics.is_empty() {
@@ -36,7 +36,7 @@ pub(crate) fn show(diagnostics: &[Diagnostic], map: &SourceMap) {
     }
 }
 
-/// `1 error, 2 warnings`; nothing when there are none.
+/// The numbers of errors and warnings, such as `1 error, 2 warnings`; empty if there are none.
 pub(crate) fn tally(diagnostics: &[Diagnostic]) -> String {
     let errors = diagnostics.iter().filter(|d| d.is_error()).count();
     let counts = [(errors, "error"), (diagnostics.len() - errors, "warning")];

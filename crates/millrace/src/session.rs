@@ -3,7 +3,6 @@
 use std::path::PathBuf;
 use std::str::FromStr;
 use std::sync::Arc;
-use std::sync::atomic::AtomicI64;
 
 use anyhow::{Context, bail};
 use millrace_core::clock::Clock;
@@ -15,11 +14,13 @@ use millrace_core::run::{Configured, Options, check};
 use millrace_core::services::{DeviceBook, Services};
 use millrace_core::stats::MAX_THREADS;
 use millrace_core::topology::{Topology, parse_list};
-use millrace_core::{Registry, Router};
+use millrace_core::{Registry, Router, Timestamp};
 use millrace_io::af_packet::Interfaces;
+use millrace_io::memory::Network;
 use millrace_io::{Backend, DeviceError, Devices, Machine};
 
 use crate::config::Loaded;
+use crate::consent::Guarded;
 use crate::report::{Ledger, Observed};
 
 /// What a router is to run with.
@@ -35,6 +36,8 @@ pub(crate) struct Choices {
     pub(crate) machine: Option<PathBuf>,
     /// Virtual time, and when it starts, in seconds after the epoch.
     pub(crate) simtime: Option<f64>,
+    /// Nanoseconds of virtual time that pass each time the clock is read.
+    pub(crate) simtick: u32,
 }
 
 impl Choices {
@@ -63,7 +66,7 @@ impl Choices {
         }
         let pin = self.affinity == Some(Affinity::Near);
         let clock = match self.simtime {
-            Some(start) => virtual_clock(start)?,
+            Some(start) => virtual_clock(start, self.simtick.into())?,
             None => Clock::real(),
         };
         let optimise = !self.no_optimise;
@@ -113,13 +116,13 @@ impl FromStr for Affinity {
     }
 }
 
-/// A virtual clock that starts `seconds` after the epoch.
-fn virtual_clock(seconds: f64) -> anyhow::Result<Clock> {
+/// A virtual clock that starts `seconds` after the epoch and moves on by `tick` nanoseconds each time it is read.
+fn virtual_clock(seconds: f64, tick: i64) -> anyhow::Result<Clock> {
     let nanos = seconds * 1e9;
     if !(0.0..9.2e18).contains(&nanos) {
         bail!("virtual time cannot start at {seconds} s");
     }
-    Ok(Clock::Virtual(AtomicI64::new(nanos as i64)))
+    Ok(Clock::virtual_from(Timestamp::from_nanos(nanos as i64), tick))
 }
 
 /// The cores that this process may run on.
@@ -130,21 +133,34 @@ pub(crate) fn usable_cores() -> Vec<usize> {
     }
 }
 
+/// By which backend a router reaches its devices.
+pub(crate) enum Reach {
+    /// These devices stand for the machine's.
+    Network(Network),
+    /// The machine's own; those that it depends on itself are not taken.
+    Guarded,
+    /// The machine's own, by consent of the user.
+    Unguarded,
+}
+
 /// What elements are given beside the graph: devices, watched by `ledger`, and their addresses.
-/// Without a backend the devices are the machine's own.
-pub(crate) fn services(backend: Option<Arc<dyn Backend>>, ledger: &Ledger) -> Services {
+pub(crate) fn services(reach: Reach, ledger: &Ledger) -> Services {
     let mut services = Services::default();
-    services.insert(match &backend {
-        Some(backend) => DeviceBook(Box::new(AddressesOf(backend.clone()))),
-        None => DeviceBook(Box::new(Interfaces)),
+    services.insert(match &reach {
+        Reach::Network(network) => DeviceBook(Box::new(AddressesOf(network.clone()))),
+        Reach::Guarded | Reach::Unguarded => DeviceBook(Box::new(Interfaces)),
     });
-    let backend = backend.unwrap_or_else(|| Arc::new(Machine));
+    let backend: Arc<dyn Backend> = match reach {
+        Reach::Network(network) => Arc::new(network),
+        Reach::Guarded => Arc::new(Guarded(Arc::new(Machine))),
+        Reach::Unguarded => Arc::new(Machine),
+    };
     services.insert(Devices(Box::new(Observed::new(backend, ledger.clone()))));
     services
 }
 
-/// The addresses of a backend's devices.
-struct AddressesOf(Arc<dyn Backend>);
+/// The addresses of a network's devices.
+struct AddressesOf(Network);
 
 impl DeviceAddresses for AddressesOf {
     fn ether(&self, device: &str) -> Option<EtherAddress> {

@@ -1,5 +1,5 @@
-//! Data that the repository does not hold: `cargo xtask test` fetches it out of packages and names the folders to the
-//! tests. Where that has not been done, a test that wants it is left out, aloud.
+//! Data that is not in the repository. `cargo xtask test` extracts it from packages and passes the folders to the
+//! tests. If a folder is missing, the tests that need it are skipped with a message.
 
 use std::fs;
 use std::path::PathBuf;
@@ -10,9 +10,10 @@ use crate::{Reason, announce};
 /// A folder with data for tests.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Data {
-    /// The captures of the source package tcpdump: hundreds of small ones, many malformed on purpose.
+    /// The captures of the source package tcpdump: hundreds of small files, many malformed on purpose.
     Captures,
-    /// NVIDIA's compiler for kernels, the Python package nvidia-cuda-nvrtc-cu12: `libnvrtc.so.12` somewhere below.
+    /// NVIDIA's compiler for kernels, the Python package nvidia-cuda-nvrtc-cu12. The folder contains
+    /// `libnvrtc.so.12`, possibly in a sub-folder.
     Nvrtc,
     /// The phrases of the package modsecurity-crs, files `*.data`.
     Phrases,
@@ -23,11 +24,11 @@ pub enum Data {
 }
 
 impl Data {
-    /// All of them.
+    /// All kinds.
     pub const ALL: [Self; 5] =
         [Self::Captures, Self::Nvrtc, Self::Phrases, Self::Routes, Self::Texts];
 
-    /// The variable that names the folder.
+    /// The environment variable that names the folder.
     #[must_use]
     pub fn variable(self) -> &'static str {
         match self {
@@ -39,7 +40,7 @@ impl Data {
         }
     }
 
-    /// What is in the folder, for messages.
+    /// The contents of the folder, for messages.
     #[must_use]
     pub fn name(self) -> &'static str {
         match self {
@@ -51,13 +52,13 @@ impl Data {
         }
     }
 
-    /// The folder, where it has been fetched and named.
+    /// The folder, if it was fetched and named.
     #[must_use]
     pub fn folder(self) -> Option<PathBuf> {
         std::env::var_os(self.variable()).map(PathBuf::from).filter(|folder| folder.is_dir())
     }
 
-    /// The folder; where it is not there, says that the test is left out and gives `None`.
+    /// The folder. If it is missing, prints that the test is skipped, and returns `None`.
     #[must_use]
     pub fn folder_or_skip(self, test: &str) -> Option<PathBuf> {
         let folder = self.folder();
@@ -68,8 +69,8 @@ impl Data {
     }
 }
 
-/// The Internet's routes for IPv4 of 13 May 2014, 512,621 of them, each a network and the number of an autonomous system;
-/// where they have not been fetched, says that the calling test is left out and gives `None`.
+/// The Internet's IPv4 routes of 13 May 2014, 512,621 of them, each a network and the number of an autonomous system.
+/// If they were not fetched, prints that the calling test is skipped, and returns `None`.
 #[macro_export]
 macro_rules! routes {
     () => {{
@@ -78,8 +79,8 @@ macro_rules! routes {
     }};
 }
 
-/// The phrases of the OWASP rules for web application firewalls, 3,640 of them in lower case; where they have not been
-/// fetched, says that the calling test is left out and gives `None`.
+/// The phrases of the OWASP rules for web application firewalls, 3,640 of them, in lower case. If they were not
+/// fetched, prints that the calling test is skipped, and returns `None`.
 #[macro_export]
 macro_rules! phrases {
     () => {{
@@ -88,8 +89,8 @@ macro_rules! phrases {
     }};
 }
 
-/// Some megabytes of text and of web pages, harmless ones; where they have not been fetched, says that the calling test is left out
-/// and gives `None`.
+/// Some megabytes of harmless text and web pages. If they were not fetched, prints that the calling test is skipped,
+/// and returns `None`.
 #[macro_export]
 macro_rules! texts {
     () => {{
@@ -101,7 +102,7 @@ macro_rules! texts {
 /// A network's first address, the length of its prefix, and the number of the autonomous system that announces it.
 pub type Route = (u32, u8, u32);
 
-/// What [`routes!`] calls: `test` is the name to print when the test is left out.
+/// The function behind [`routes!`]. `test` is the name to print if the test is skipped.
 #[must_use]
 pub fn routes_or_skip(test: &str) -> Option<Vec<Route>> {
     let folder = Data::Routes.folder_or_skip(test)?;
@@ -110,24 +111,24 @@ pub fn routes_or_skip(test: &str) -> Option<Vec<Route>> {
     some_or_skip(routes, Data::Routes, test)
 }
 
-/// What [`phrases!`] calls: `test` is the name to print when the test is left out.
+/// The function behind [`phrases!`]. `test` is the name to print if the test is skipped.
 #[must_use]
 pub fn phrases_or_skip(test: &str) -> Option<Vec<Vec<u8>>> {
     let folder = Data::Phrases.folder_or_skip(test)?;
     some_or_skip(patterns::phrases(&folder).unwrap_or_default(), Data::Phrases, test)
 }
 
-/// What [`texts!`] calls: `test` is the name to print when the test is left out.
+/// The function behind [`texts!`]. `test` is the name to print if the test is skipped.
 #[must_use]
 pub fn texts_or_skip(test: &str) -> Option<Vec<u8>> {
     let folder = Data::Texts.folder_or_skip(test)?;
     some_or_skip(texts(&folder).unwrap_or_default(), Data::Texts, test)
 }
 
-/// The files of a folder of texts, one behind the other, in order of name.
+/// The concatenated files of a folder, sorted by name.
 ///
 /// # Errors
-/// The folder or a file of it cannot be read.
+/// The folder or one of its files cannot be read.
 pub fn texts(folder: &std::path::Path) -> std::io::Result<Vec<u8>> {
     let entries: Result<Vec<_>, _> = fs::read_dir(folder)?.collect();
     let mut paths: Vec<PathBuf> = entries?.iter().map(fs::DirEntry::path).collect();
@@ -174,13 +175,13 @@ mod tests {
     }
 
     #[test]
-    fn the_real_routes_are_as_many_as_we_say() {
+    fn the_number_of_real_routes_is_as_documented() {
         let Some(routes) = crate::routes!() else { return };
         assert_eq!(routes.len(), 512_621);
     }
 
     #[test]
-    fn the_real_texts_are_text() {
+    fn the_real_texts_are_mostly_letters() {
         let Some(text) = crate::texts!() else { return };
         assert!(text.len() > 1_000_000, "{}", text.len());
         let letters = text.iter().filter(|byte| byte.is_ascii_alphabetic() || **byte == b' ');

@@ -1,6 +1,6 @@
-//! What the tests of several crates share: leaving a test out aloud, hosts to talk to, rules and
-//! traffic made from a seed ([`generate`]), data out of Debian packages ([`data`]), and configurations
-//! with their expected output.
+//! What the tests of several crates share: leaving a test out aloud, hosts to talk to, programs that run
+//! beside the test, rules and traffic made from a seed ([`generate`]), data out of Debian packages
+//! ([`data`]), configurations with their expected output, and a router under traffic and faults ([`soak`]).
 //!
 //! `cargo test` needs no privileges. A test that does need them begins with [`privileged!`], names
 //! the programs that it runs, and ends early where it cannot run:
@@ -21,6 +21,8 @@ pub mod conform;
 pub mod data;
 pub mod generate;
 mod namespace;
+mod program;
+pub mod soak;
 
 use std::fmt;
 use std::fs::{self, OpenOptions};
@@ -29,30 +31,31 @@ use std::path::{Path, PathBuf};
 use std::sync::{Mutex, MutexGuard, PoisonError};
 
 pub use namespace::Namespace;
+pub use program::{Ended, Program};
 
-/// Names the file that receives a line for each test that was left out: its name, a tab, the reason.
+/// The variable that names the file to which each skipped test appends a line: its name, a tab, the reason.
 pub const SKIPS_VARIABLE: &str = "MILLRACE_SKIPS";
 
-/// When set and not empty, every privileged test is left out, whoever runs it.
+/// If this variable is set and not empty, every privileged test is skipped, even as root.
 pub const FAST_VARIABLE: &str = "MILLRACE_FAST";
 
-/// Names the folder with the packet captures of Debian's tcpdump source package.
+/// The variable that names the folder with the packet captures of Debian's tcpdump source package.
 pub const CAPTURES_VARIABLE: &str = "MILLRACE_CAPTURES";
 
-/// `CAP_NET_ADMIN`, `CAP_NET_RAW` and `CAP_SYS_ADMIN` of capabilities(7): make interfaces, open
-/// packet sockets, enter network namespaces.
+/// `CAP_NET_ADMIN`, `CAP_NET_RAW` and `CAP_SYS_ADMIN` (capabilities(7)): they permit to create interfaces, open
+/// packet sockets, and enter network namespaces.
 const CAPABILITIES: u64 = 1 << 12 | 1 << 13 | 1 << 21;
 
-/// Why a test was left out.
+/// Why a test was skipped.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Reason {
-    /// The process lacks what root may do with the network.
+    /// The process lacks root's network privileges.
     Root,
-    /// A program that the test runs is not installed.
+    /// A program that the test needs is not installed.
     Program(String),
-    /// [`FAST_VARIABLE`] asks for the quick tests alone.
+    /// [`FAST_VARIABLE`] asks for quick tests only.
     Fast,
-    /// The variable of [`Data`](data::Data) names no folder with it.
+    /// The folder with this data is missing.
     Data(data::Data),
 }
 
@@ -69,14 +72,14 @@ impl fmt::Display for Reason {
     }
 }
 
-/// Held by a privileged test while it runs; no other one runs in this process meanwhile.
+/// Held by a privileged test while it runs, so that no other one runs in this process.
 #[derive(Debug)]
 pub struct Alone(#[allow(dead_code, reason = "held for its drop")] MutexGuard<'static, ()>);
 
-/// Lets the calling test go on, as `Some(guard)`, when the process may rearrange the network and
-/// the named programs are installed; else says that the test is left out and gives `None`.
+/// Returns `Some(guard)` if the process may change the network and the named programs are installed. Otherwise,
+/// prints that the calling test is skipped, and returns `None`.
 ///
-/// The guard must be bound to a name (`_alone`, not `_`), so that it lives until the test ends.
+/// Bind the guard to a name (`_alone`, not `_`), so that it exists until the test ends.
 #[macro_export]
 macro_rules! privileged {
     ($($program:expr),* $(,)?) => {{
@@ -85,13 +88,13 @@ macro_rules! privileged {
     }};
 }
 
-/// What [`privileged!`] calls: `test` is the name to print when the test is left out.
+/// The function behind [`privileged!`]. `test` is the name to print if the test is skipped.
 #[must_use]
 pub fn begin(test: &str, programs: &[&str]) -> Option<Alone> {
     match reason_to_skip(programs) {
         None => {
             static ONE_AT_A_TIME: Mutex<()> = Mutex::new(());
-            // A test that failed poisons the lock; the next one starts afresh all the same.
+            // A failed test poisons the lock, which must not stop the next one.
             Some(Alone(ONE_AT_A_TIME.lock().unwrap_or_else(PoisonError::into_inner)))
         }
         Some(reason) => {
@@ -101,8 +104,8 @@ pub fn begin(test: &str, programs: &[&str]) -> Option<Alone> {
     }
 }
 
-/// The capture files of Debian's tcpdump source package, in order of name, for tests of robustness;
-/// where they have not been fetched, says that the calling test is left out and gives `None`.
+/// The capture files of Debian's tcpdump source package, sorted by name, for robustness tests. If they were not
+/// fetched, prints that the calling test is skipped, and returns `None`.
 #[macro_export]
 macro_rules! captures {
     () => {{
@@ -111,7 +114,7 @@ macro_rules! captures {
     }};
 }
 
-/// What [`captures!`] calls: `test` is the name to print when the test is left out.
+/// The function behind [`captures!`]. `test` is the name to print if the test is skipped.
 #[must_use]
 pub fn captures_or_skip(test: &str) -> Option<Vec<PathBuf>> {
     let folder = data::Data::Captures.folder();
@@ -130,7 +133,7 @@ pub fn captures_or_skip(test: &str) -> Option<Vec<PathBuf>> {
     Some(captures)
 }
 
-/// The path of the function inside which `_marker` was written, for [`privileged!`].
+/// The path of the function that contains the definition of `_marker`, for [`privileged!`].
 #[doc(hidden)]
 pub fn enclosing<T>(_marker: T) -> &'static str {
     let name = std::any::type_name::<T>();
@@ -138,15 +141,15 @@ pub fn enclosing<T>(_marker: T) -> &'static str {
     name.trim_end_matches("::{{closure}}")
 }
 
-/// Says on standard error that a test is left out, and adds it to the file of [`SKIPS_VARIABLE`].
+/// Prints on standard error that a test is skipped, and appends it to the file of [`SKIPS_VARIABLE`].
 ///
-/// [`privileged!`] does this by itself; tests with other needs (a device, a kernel feature) call it.
+/// [`privileged!`] calls it. Tests with other needs (a device, a kernel feature) call it themselves.
 pub fn announce(test: &str, reason: &dyn fmt::Display) {
-    // Straight to the descriptor: what `eprintln!` prints is kept back when the test passes.
+    // Writes to the descriptor directly, because the harness hides the output of `eprintln!` if the test passes.
     let _ = writeln!(std::io::stderr().lock(), "skipped ({reason}): {test}");
     if let Some(path) = std::env::var_os(SKIPS_VARIABLE) {
         let line = format!("{test}\t{reason}\n");
-        // One write of one line in append mode: tests in other processes may be writing too.
+        // Writes one line with one call in append mode, because tests in other processes may write too.
         let written = OpenOptions::new()
             .create(true)
             .append(true)
@@ -179,8 +182,8 @@ fn may_rearrange_the_network(status: &str) -> bool {
     effective.is_some_and(|mask| mask & CAPABILITIES == CAPABILITIES)
 }
 
-/// Where a program is, searched in `PATH` and then in the directories of system tools, which
-/// Debian leaves out of the `PATH` of an ordinary user.
+/// The path of a program, searched for in `PATH`, and then in the directories of system tools, which Debian omits
+/// from the `PATH` of an ordinary user.
 #[must_use]
 pub fn find_program(program: &str) -> Option<PathBuf> {
     let path = std::env::var_os("PATH").unwrap_or_default();

@@ -1,4 +1,4 @@
-//! Hosts made of network namespaces.
+//! Hosts as network namespaces.
 
 #![allow(clippy::panic, reason = "what cannot be set up fails the test")]
 
@@ -13,17 +13,17 @@ use rustix::thread::{LinkNameSpaceType, move_into_link_name_space};
 
 use crate::find_program;
 
-/// A network namespace, which goes when this is dropped, with all that is in it.
+/// A network namespace. It is deleted with all its contents when this is dropped.
 #[derive(Debug)]
 pub struct Namespace {
     name: String,
 }
 
 impl Namespace {
-    /// A namespace with nothing but a loopback interface. The name is made unique.
+    /// Creates a namespace with only a loopback interface. Its name is unique.
     ///
     /// # Panics
-    /// It cannot be made, which takes root and the programs `ip` and `sysctl`.
+    /// It cannot be created: this needs root, and the programs `ip` and `sysctl`.
     pub fn new(role: &str) -> Self {
         static MADE: AtomicUsize = AtomicUsize::new(0);
         let n = MADE.fetch_add(1, Relaxed);
@@ -31,20 +31,34 @@ impl Namespace {
         successful(command("ip").args(["netns", "add", &name]));
         let namespace = Self { name };
         namespace.ip("link set dev lo up");
-        // Neighbour discovery and reports of groups would mix with what the tests count.
+        // Neighbour discovery and group reports would disturb the packet counts of the tests.
         let quiet = ["all", "default"].map(|of| format!("net.ipv6.conf.{of}.disable_ipv6=1"));
         successful(namespace.command("sysctl").args(["-q", "-w"]).args(quiet));
         namespace
     }
 
-    /// A program that is yet to start here.
+    /// Deletes the namespaces of processes that were killed, with what is in them.
+    pub fn delete_abandoned() {
+        for namespace in std::fs::read_dir("/run/netns").into_iter().flatten().flatten() {
+            let name = namespace.file_name().to_string_lossy().into_owned();
+            let process = name.strip_prefix("millrace-").and_then(|rest| rest.split('-').next());
+            let is_gone =
+                |id: &str| id.parse::<u32>().is_ok() && !PathBuf::from("/proc").join(id).exists();
+            if process.is_some_and(is_gone) {
+                // Another process may do the same.
+                let _ = command("ip").args(["netns", "delete", &name]).output();
+            }
+        }
+    }
+
+    /// A command that will run in the namespace.
     pub fn command(&self, program: &str) -> Command {
         let mut command = command("ip");
         command.args(["netns", "exec", &self.name]).arg(path(program));
         command
     }
 
-    /// Runs a program to its end. Words are separated by spaces.
+    /// Runs a program until it ends. Words are separated by spaces.
     ///
     /// # Panics
     /// It cannot be started.
@@ -57,7 +71,7 @@ impl Namespace {
     /// Runs `ip` with words that are separated by spaces.
     ///
     /// # Panics
-    /// It does not succeed.
+    /// It fails.
     pub fn ip(&self, line: &str) -> Output {
         successful(command("ip").args(["-n", &self.name]).args(line.split_whitespace()))
     }
@@ -67,15 +81,14 @@ impl Namespace {
         &self.name
     }
 
-    /// Runs a function on a thread in the namespace; so are the programs that it starts.
+    /// Runs a function on a thread in the namespace. Programs that it starts also run there.
     ///
     /// # Panics
     /// The function panics, or the namespace cannot be entered.
     pub fn enter<T: Send>(&self, act: impl FnOnce() -> T + Send) -> T {
         let result = std::thread::scope(|scope| {
             let thread = scope.spawn(|| {
-                let file = File::open(format!("/run/netns/{}", self.name))?;
-                move_into_link_name_space(file.as_fd(), Some(LinkNameSpaceType::Network))?;
+                move_to(&self.name)?;
                 io::Result::Ok(act())
             });
             thread.join().unwrap_or_else(|panic| std::panic::resume_unwind(panic))
@@ -83,13 +96,13 @@ impl Namespace {
         result.unwrap_or_else(|error| panic!("{}: {error}", self.name))
     }
 
-    /// Gives an interface to another namespace, which calls it `there` and brings it up.
+    /// Moves an interface to another namespace, renames it to `there` and brings it up.
     pub fn give(&self, here: &str, other: &Namespace, there: &str) {
         self.ip(&format!("link set dev {here} netns {} name {there}", other.name));
         other.ip(&format!("link set dev {there} up"));
     }
 
-    /// Lays a cable between an interface here and one in another namespace.
+    /// Connects an interface here with one in another namespace by a virtual cable.
     ///
     /// # Panics
     /// One of these names is taken.
@@ -103,9 +116,18 @@ impl Namespace {
 
 impl Drop for Namespace {
     fn drop(&mut self) {
-        // A failure must not hide why the test failed, if it did.
+        // An error here must not hide the failure of the test.
         let _ = command("ip").args(["netns", "delete", &self.name]).status();
     }
+}
+
+/// Moves the calling thread to the namespace with this name, for good.
+///
+/// # Errors
+/// There is none, or the system refuses.
+pub(crate) fn move_to(name: &str) -> io::Result<()> {
+    let file = File::open(format!("/run/netns/{name}"))?;
+    Ok(move_into_link_name_space(file.as_fd(), Some(LinkNameSpaceType::Network))?)
 }
 
 fn command(program: &str) -> Command {

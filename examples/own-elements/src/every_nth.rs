@@ -15,9 +15,10 @@
 //!
 //! # Handlers
 //! - `n` (read): N.
+//! - `passed` (read): how many packets have been forwarded. `reset_counts` (write): counts from 0 again.
 //!
 //! # Drops
-//! - filtered: the packet is not the Nth, and output 1 is not connected.
+//! - thinned out: the packet is not the Nth, and output 1 is not connected.
 //!
 //! # Example
 //! ```click
@@ -28,15 +29,22 @@
 //! Counter
 
 use millrace_core::{
-    Class, Element, Failed, Handlers, Moment, PerPacket, Reason, Setup, View, Way, register,
+    Class, Count, Element, Failed, Handlers, Moment, PerPacket, PerThread, Setup, View, Way,
+    drop_reason, register,
 };
 
 /// The element; its manual is at the top of the file.
 pub struct EveryNth {
     n: u32,
+    passed: PerThread<Count>,
 }
 
 register!(EveryNth, "every_nth.rs");
+
+drop_reason! {
+    /// The packet is not the Nth.
+    pub THINNED_OUT = "thinned out"
+}
 
 impl Element for EveryNth {
     const CLASS: Class = Class::new("EveryNth", "1/1-2", "a/ah");
@@ -49,11 +57,16 @@ impl Element for EveryNth {
             setup.args.error("N", "N must be at least 1");
         }
         setup.args.complete()?;
-        Ok(Self { n })
+        Ok(Self { n, passed: PerThread::default() })
     }
 
     fn handlers(handlers: &mut Handlers<Self>) {
         handlers.read("n", |element, _| element.n);
+        handlers.read("passed", |element, _| element.passed.total());
+        handlers.write("reset_counts", |element, _| {
+            element.passed.iter().for_each(|count| count.set(0));
+            Ok(())
+        });
     }
 }
 
@@ -61,28 +74,33 @@ impl PerPacket for EveryNth {
     const ROUTES: bool = true;
 
     #[inline(always)]
-    fn treat(&self, seen: &mut u32, _: &mut View, _: &mut Moment) -> Way {
+    fn treat(&self, seen: &mut u32, _: &mut View, moment: &mut Moment) -> Way {
         *seen += 1;
         if *seen < self.n {
-            return Way::output_or_drop(1, Reason::Filtered);
+            return Way::output_or_drop(1, THINNED_OUT.reason());
         }
         *seen = 0;
+        self.passed.mine(moment).add(1);
         Way::ON
     }
 }
 
 #[cfg(test)]
 mod tests {
-    use millrace_core::Reason;
     use millrace_core::testing::Rig;
+
+    use super::THINNED_OUT;
 
     #[test]
     fn one_packet_in_three_passes() {
         let mut rig = Rig::new("EveryNth(3)", 1, 1).unwrap();
         let out = rig.push(0, &["a", "b", "c", "d", "e", "f", "g"]);
         assert_eq!(out[0], [b"c", b"f"]);
-        assert_eq!(rig.stats().drops, [(Reason::Filtered, 5)]);
+        assert_eq!(rig.stats().drops, [(THINNED_OUT.reason(), 5)]);
         assert!(rig.stats().balanced());
+        assert_eq!(rig.read("passed").unwrap(), "2");
+        rig.write("reset_counts", "").unwrap();
+        assert_eq!(rig.read("passed").unwrap(), "0");
     }
 
     #[test]

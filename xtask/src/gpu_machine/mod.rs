@@ -85,7 +85,7 @@ fn clear(folder: &Path) -> Result<()> {
         return Ok(());
     }
     let is_ours = folder.join("run").is_file() && folder.join(ARCHIVE).is_file();
-    ensure!(is_ours, "is not of this command: name a new folder, or an empty one");
+    ensure!(is_ours, "was not created by this command: name a new or empty folder");
     Ok(fs::remove_dir_all(folder)?)
 }
 

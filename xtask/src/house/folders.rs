@@ -23,7 +23,10 @@ pub(super) fn findings(files: &[Text], elements: &[ElementFile]) -> Vec<String> 
     let mut findings: Vec<String> = mixed
         .flat_map(|(folder, contents)| contents.parts.iter().map(move |part| (folder, part)))
         .map(|(folder, part)| {
-            format!("{folder}/{part}: no class, among classes; put it in a folder that names it")
+            format!(
+                "{folder}/{part}: a file without a class in a folder of classes; put it in a \
+                     folder that names it"
+            )
         })
         .collect();
     findings.extend(elements.iter().flat_map(misnamed));

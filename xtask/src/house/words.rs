@@ -78,7 +78,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn comments_and_literals_are_no_words() {
+    fn comments_and_literals_are_not_words() {
         let text = r###"a::b /* x /* y */ z */ 'l '"' '\'' "c\"d" r#"e"f"# // g
             h[i]"###;
         let expected = ["a", "::", "b", "\"", "l", "\"", "\"", "\"", "\"", "h", "[", "i", "]"];

@@ -39,6 +39,11 @@ pub use text::ArgText;
 pub use value::{Arg, ArgError};
 pub use values::*;
 
+use crate::needs::Need;
+
+/// The number of characters of a surplus argument that a message shows.
+const MOST_SHOWN: usize = 40;
+
 /// The arguments of one element, and the errors found in them.
 #[derive(Debug)]
 pub struct Args<'a> {
@@ -46,6 +51,7 @@ pub struct Args<'a> {
     arguments: Vec<Argument>,
     whole: Option<Span>,
     asked: Vec<Asked>,
+    needs: Vec<Need>,
     diagnostics: Vec<Diagnostic>,
 }
 
@@ -98,6 +104,8 @@ pub struct Asked {
     pub name: String,
     /// How it may be given.
     pub kind: Kind,
+    /// What a valid value is: [`Arg::EXPECTS`] of its type.
+    pub expects: String,
     /// Why it has no effect, if it is [ignored](Args::ignored).
     pub without_effect: Option<String>,
     given: Option<ArgText>,
@@ -125,12 +133,29 @@ impl<'a> Args<'a> {
             Argument { text, keyword, used: None }
         });
         let arguments = arguments.collect();
-        Self { scope, arguments, whole, asked: Vec::new(), diagnostics: Vec::new() }
+        Self {
+            scope,
+            arguments,
+            whole,
+            asked: Vec::new(),
+            needs: Vec::new(),
+            diagnostics: Vec::new(),
+        }
     }
 
     /// The scope in which names are looked up.
     pub fn scope(&self) -> &Scope<'a> {
         &self.scope
+    }
+
+    /// Declares what the element [needs](crate::needs) while the router runs, as its arguments tell.
+    pub fn needs(&mut self, needs: impl IntoIterator<Item = Need>) {
+        self.needs.extend(needs);
+    }
+
+    /// What the element has declared.
+    pub(crate) fn take_needs(&mut self) -> Vec<Need> {
+        std::mem::take(&mut self.needs)
     }
 
     /// The number of arguments in the configuration string.
@@ -205,7 +230,7 @@ impl<'a> Args<'a> {
         parse: impl FnOnce(&ArgText, &Scope<'a>) -> Result<T, E>,
     ) -> Option<T> {
         let text = self.find(name, kind);
-        self.ask(name, kind, text.clone());
+        self.ask(name, kind, expects, text.clone());
         match text {
             Some(text) => self.parse(name, expects, &text, parse),
             None if kind.is_mandatory() => {
@@ -253,7 +278,7 @@ impl<'a> Args<'a> {
             }
         }
         let given = texts.last().cloned();
-        self.ask(name, Kind::Keyword, given);
+        self.ask(name, Kind::Keyword, T::EXPECTS, given);
         let given = texts.iter().filter(|text| !text.is_empty());
         given.filter_map(|text| self.parse(name, T::EXPECTS, text, T::parse)).collect()
     }
@@ -297,6 +322,18 @@ impl<'a> Args<'a> {
     pub fn error<'p>(&mut self, place: impl Into<Place<'p>>, message: impl Into<String>) {
         let span = self.locate(place.into());
         self.diagnostics.push(Diagnostic::error(span, message));
+    }
+
+    /// Records an error that the element found, with a line of help, which may be empty; see [`error`](Self::error).
+    pub fn error_with_help<'p>(
+        &mut self,
+        place: impl Into<Place<'p>>,
+        message: impl Into<String>,
+        help: impl Into<String>,
+    ) {
+        let (span, help) = (self.locate(place.into()), help.into());
+        let error = Diagnostic::error(span, message);
+        self.diagnostics.push(if help.is_empty() { error } else { error.help(help) });
     }
 
     /// Records advice that `millrace check` prints: not an error, but perhaps not what the user wants; see
@@ -364,8 +401,9 @@ impl<'a> Args<'a> {
         self.diagnostics
     }
 
-    fn ask(&mut self, name: &str, kind: Kind, given: Option<ArgText>) {
-        self.asked.push(Asked { name: name.to_owned(), kind, without_effect: None, given });
+    fn ask(&mut self, name: &str, kind: Kind, expects: &str, given: Option<ArgText>) {
+        let (name, expects) = (name.to_owned(), expects.to_owned());
+        self.asked.push(Asked { name, kind, expects, without_effect: None, given });
     }
 
     /// The value of an argument; removes it from the arguments. The rules are those of Click's `Args::find`,
@@ -428,7 +466,7 @@ impl<'a> Args<'a> {
             let names = self.asked.iter().map(|asked| asked.name.as_str());
             match nearest(keyword.as_str(), names) {
                 Some(name) => error.help(format!("did you mean ‘{name}’?")),
-                None => self.help_with_all(error),
+                None => error.help(self.all()),
             }
         });
         let errors: Vec<_> = errors.collect();
@@ -442,15 +480,30 @@ impl<'a> Args<'a> {
             (Some(first), Some(last)) => Some(first.to(last)),
             (first, _) => first,
         };
-        let error = Diagnostic::error(span, "too many arguments");
-        let error = self.help_with_all(error);
-        self.diagnostics.push(error);
+        let help = format!("{}; {}", self.surplus(&first.text), self.all());
+        self.diagnostics.push(Diagnostic::error(span, "too many arguments").help(help));
     }
 
-    /// Adds the list of known arguments.
-    fn help_with_all(&self, error: Diagnostic) -> Diagnostic {
+    /// How many arguments are taken, and which is the first surplus one.
+    fn surplus(&self, surplus: &ArgText) -> String {
+        let by_keyword = |asked: &&Asked| asked.kind.is_positional() && asked.given.is_some();
+        let in_place = self.arguments.iter().filter(|a| a.used == Some(Used::InPlace)).count();
+        let taken = match in_place {
+            0 => match self.asked.iter().find(by_keyword) {
+                Some(Asked { name, .. }) => format!("{name} is given by keyword already"),
+                None => "none is taken without a keyword".to_owned(),
+            },
+            1 => "1 is taken without a keyword".to_owned(),
+            n => format!("{n} are taken without a keyword"),
+        };
+        let surplus: String = surplus.as_str().chars().take(MOST_SHOWN).collect();
+        format!("{taken}, ‘{surplus}’ is the first surplus one")
+    }
+
+    /// The known arguments.
+    fn all(&self) -> String {
         if self.asked.is_empty() {
-            return error.help("this element takes no arguments");
+            return "this element takes no arguments".to_owned();
         }
         let names = self.asked.iter().map(|asked| match asked.kind {
             Kind::Mandatory => asked.name.clone(),
@@ -458,7 +511,7 @@ impl<'a> Args<'a> {
             Kind::MandatoryKeyword => format!("{} …", asked.name),
             Kind::Keyword => format!("[{} …]", asked.name),
         });
-        error.help(format!("the arguments are {}", names.collect::<Vec<_>>().join(", ")))
+        format!("the arguments are {}", names.collect::<Vec<_>>().join(", "))
     }
 }
 

@@ -1,11 +1,13 @@
 //! The scope of a configuration string: where its names are looked up.
 
+use std::cell::RefCell;
 use std::fmt;
 use std::net::{Ipv4Addr, Ipv6Addr};
 use std::sync::{Arc, LazyLock};
 
 use crate::capability::{Capability, Offers};
 use crate::names::{Addresses, DeviceAddresses, NameTable, NumberKind, enclosing};
+use crate::needs::Need;
 use crate::net::{EtherAddress, Ipv4Prefix, Ipv6Prefix};
 
 /// The scope of an element, in which the names in its arguments are looked up.
@@ -17,6 +19,8 @@ pub struct Scope<'a> {
     fresh: Option<&'a NameTable>,
     elements: &'a dyn ElementLookup,
     devices: Option<&'a dyn DeviceAddresses>,
+    /// Collects what the handlers need that arguments call.
+    called: Option<&'a RefCell<Vec<Need>>>,
 }
 
 /// Finds elements of a configuration by name. Any `Fn(&str) -> Option<usize>` implements it.
@@ -27,6 +31,14 @@ pub trait ElementLookup {
     /// The full names of all elements, to suggest the one that was meant.
     fn names(&self) -> Vec<String> {
         Vec::new()
+    }
+
+    /// Whether an element or compound element has this full name.
+    fn has_group(&self, name: &str) -> bool {
+        self.names().iter().any(|element| {
+            let rest = element.strip_prefix(name);
+            rest.is_some_and(|rest| rest.is_empty() || rest.starts_with('/'))
+        })
     }
 
     /// Asks the element with this index for what it [offers](crate::Element::capabilities), if there is an element yet.
@@ -42,7 +54,7 @@ impl<F: Fn(&str) -> Option<usize>> ElementLookup for F {
 impl<'a> Scope<'a> {
     /// The scope of the element with the full name `element` (`outer/inner` inside compound elements).
     pub fn new(element: &'a str, names: &'a NameTable, elements: &'a dyn ElementLookup) -> Self {
-        Self { element, names, fresh: None, elements, devices: None }
+        Self { element, names, fresh: None, elements, devices: None, called: None }
     }
 
     /// A scope at the top level of a configuration that has names but no elements.
@@ -60,6 +72,19 @@ impl<'a> Scope<'a> {
     #[must_use]
     pub fn with_devices(self, devices: &'a dyn DeviceAddresses) -> Self {
         Self { devices: Some(devices), ..self }
+    }
+
+    /// This scope, with a place for what the handlers need that arguments call.
+    #[must_use]
+    pub(crate) fn with_called(self, called: &'a RefCell<Vec<Need>>) -> Self {
+        Self { called: Some(called), ..self }
+    }
+
+    /// An argument calls a handler, which needs this.
+    pub(crate) fn calls(&self, need: Option<Need>) {
+        if let Some(called) = self.called {
+            called.borrow_mut().extend(need);
+        }
     }
 
     /// This scope, with names of `fresh` hiding others.
@@ -118,13 +143,8 @@ impl<'a> Scope<'a> {
     /// The full name of the element or compound element that a name means here: the nearest one, from inside
     /// out.
     pub fn find_group(&self, name: &str) -> Option<String> {
-        let names = self.elements.names();
-        self.prefixes().map(|prefix| format!("{prefix}{name}")).find(|full| {
-            names.iter().any(|element| {
-                let rest = element.strip_prefix(full.as_str());
-                rest.is_some_and(|rest| rest.is_empty() || rest.starts_with('/'))
-            })
-        })
+        let mut full = self.prefixes().map(|prefix| format!("{prefix}{name}"));
+        full.find(|full| self.elements.has_group(full))
     }
 
     /// The names of elements as they may be written here.

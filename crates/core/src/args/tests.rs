@@ -157,10 +157,15 @@ fn help_says_what_was_meant() {
     assert_eq!(help("CAPACTY 6"), "did you mean ‘CAPACITY’?");
     assert_eq!(help("active no"), "did you mean ‘ACTIVE’?");
     assert_eq!(help("BURST 6"), "the arguments are [CAPACITY], [ACTIVE …]");
-    assert_eq!(help("1, 2"), "the arguments are [CAPACITY], [ACTIVE …]");
+    let surplus = "‘2’ is the first surplus one; the arguments are [CAPACITY], [ACTIVE …]";
+    assert_eq!(help("1, 2"), format!("1 is taken without a keyword, {surplus}"));
+    let given = "CAPACITY is given by keyword already";
+    assert_eq!(help("CAPACITY 1, 2"), format!("{given}, {surplus}"));
     assert_eq!(help("x"), "expected an unsigned integer");
     let (_, found) = diagnose("1", |_| ());
-    assert_eq!(found[0].help.as_deref(), Some("this element takes no arguments"));
+    let surplus = "none is taken without a keyword, ‘1’ is the first surplus one";
+    let none = format!("{surplus}; this element takes no arguments");
+    assert_eq!(found[0].help.as_deref(), Some(none.as_str()));
     let (_, found) = diagnose("", |args| args.mandatory::<Ipv4Addr>("IP"));
     assert_eq!(found[0].help.as_deref(), Some("expected an IP address"));
 }

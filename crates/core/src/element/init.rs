@@ -7,6 +7,8 @@ use millrace_lang::Diagnostic;
 
 use crate::clock::Clock;
 use crate::graph::PortKind;
+use crate::needs::Need;
+use crate::refusal_advice;
 use crate::router::{Path, Router};
 use crate::schedule::{Notifier, Task};
 
@@ -29,7 +31,7 @@ impl From<&str> for Refused {
 
 impl From<std::io::Error> for Refused {
     fn from(error: std::io::Error) -> Self {
-        Self(error.to_string())
+        Self(format!("{error}{}", refusal_advice(&error)))
     }
 }
 
@@ -69,6 +71,11 @@ impl<'a> Init<'a> {
     /// The element's full name.
     pub fn name(&self) -> &'a str {
         self.router.name_of(self.id)
+    }
+
+    /// Declares what the element [needs](crate::needs) while the router runs, as far as its arguments did not tell.
+    pub fn needs(&self, needs: impl IntoIterator<Item = Need>) {
+        self.router.add_needs(self.id, needs);
     }
 
     /// Records a warning about the element's configuration.

@@ -8,7 +8,7 @@ use millrace_lang::{Connection, Diagnostic, Span};
 use crate::clock::Clock;
 use crate::graph::{Class, PortKind};
 use crate::plan::Plan;
-use crate::router::Router;
+use crate::router::{ANY_HANDLER, Router};
 
 /// One end of a connection: the element and its port.
 pub type Port = (usize, usize);
@@ -71,14 +71,16 @@ impl<'a> Inspection<'a> {
     /// The connections that leave element `id`: its output, the input that it leads to, and where the file
     /// declares it. In the order of the configuration.
     pub fn leaving(&self, id: usize) -> impl Iterator<Item = (usize, Port, Span)> + use<'a> {
-        let own = self.connections.iter().filter(move |one| one.from.0 == id);
+        let connections = self.connections;
+        let own = self.router.links().leaving(id).into_iter().filter_map(|at| connections.get(at));
         own.map(|one| (one.from.1, one.to, one.span))
     }
 
     /// The connections that arrive at element `id`: its input, the output that leads there, and where the
     /// file declares it. In the order of the configuration.
     pub fn coming(&self, id: usize) -> impl Iterator<Item = (usize, Port, Span)> + use<'a> {
-        let own = self.connections.iter().filter(move |one| one.to.0 == id);
+        let connections = self.connections;
+        let own = self.router.links().coming(id).into_iter().filter_map(|at| connections.get(at));
         own.map(|one| (one.to.1, one.from, one.span))
     }
 
@@ -90,6 +92,25 @@ impl<'a> Inspection<'a> {
     /// The kinds of an element's inputs, as determined by the graph.
     pub fn inputs_of(&self, id: usize) -> &'a [PortKind] {
         self.router.member(id).map_or(&[], |member| &member.inputs)
+    }
+
+    /// Whether a handler of an element, or a global one, can be read and can be written; `None` if there is none.
+    pub fn handler_access(&self, id: Option<usize>, handler: &str) -> Option<(bool, bool)> {
+        self.router.access_of(id, handler)
+    }
+
+    /// The names of the handlers of an element, or of the global ones.
+    pub fn handlers_of(&self, id: Option<usize>) -> Vec<String> {
+        let all = match id {
+            Some(id) => self.router.handlers_of(id),
+            None => self.router.global_handlers(),
+        };
+        all.into_iter().map(|(name, _, _)| name).collect()
+    }
+
+    /// Whether an element answers to handlers of names that nobody knows before.
+    pub fn answers_any(&self, id: usize) -> bool {
+        self.router.member(id).is_some_and(|member| member.handler(ANY_HANDLER).is_some())
     }
 
     /// The router's clock.

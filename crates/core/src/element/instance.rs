@@ -14,6 +14,7 @@ use super::init::{Init, Refused};
 use super::inspect::Inspection;
 use crate::capability::Offers;
 use crate::engine::{Context, Node};
+use crate::footprint::Footprint;
 use crate::memory::Batch;
 use crate::router::{Part, Router};
 use crate::schedule::Notifier;
@@ -22,6 +23,10 @@ use crate::schedule::Notifier;
 pub(crate) trait AnyElement: Part {
     fn inspect(&self, inspection: &mut Inspection<'_>);
     fn initialize(&self, init: &mut Init<'_>) -> Result<(), Refused>;
+    fn start(&self, router: &Router) -> Result<(), Refused>;
+    fn footprint(&self) -> Footprint;
+    /// The size of what each thread keeps for the element.
+    fn local_size(&self) -> usize;
     fn instantiate(self: Arc<Self>) -> Box<dyn Node>;
     /// Takes over the state of an old element, if it has the same class.
     fn take_state(&self, old: &dyn Any, init: &Init<'_>);
@@ -120,6 +125,18 @@ impl<E: Element> AnyElement for E {
 
     fn initialize(&self, init: &mut Init<'_>) -> Result<(), Refused> {
         Element::initialize(self, init)
+    }
+
+    fn start(&self, router: &Router) -> Result<(), Refused> {
+        Element::start(self, router)
+    }
+
+    fn footprint(&self) -> Footprint {
+        Element::footprint(self)
+    }
+
+    fn local_size(&self) -> usize {
+        size_of::<E::Local>()
     }
 
     fn instantiate(self: Arc<Self>) -> Box<dyn Node> {

@@ -9,6 +9,7 @@ mod inspect;
 mod instance;
 mod offered;
 mod per_packet;
+mod reconfigure;
 mod setup;
 
 pub use init::{Init, Listening, Refused};
@@ -28,6 +29,7 @@ use std::sync::Arc;
 
 use crate::capability::Offers;
 use crate::engine::Context;
+use crate::footprint::Footprint;
 use crate::memory::Batch;
 use crate::router::Router;
 use crate::schedule::Notifier;
@@ -55,11 +57,21 @@ pub trait Element: Sized + Send + Sync + 'static {
     /// reports errors in it. Opens no device and no file: `millrace check` runs it too.
     fn inspect(&self, _inspection: &mut Inspection<'_>) {}
 
-    /// Prepares to run: opens files and devices, looks up other elements, schedules tasks.
+    /// Prepares to run: opens files and devices, looks up other elements, schedules tasks. What cannot be undone is for
+    /// [`start`](Self::start).
     ///
     /// # Errors
     /// The element cannot run; the router does not start.
     fn initialize(&self, _init: &mut Init<'_>) -> Result<(), Refused> {
+        Ok(())
+    }
+
+    /// Does what cannot be undone, such as emptying a file that exists. Called when all elements of the router have been
+    /// initialised: where one of them refuses, nothing is lost.
+    ///
+    /// # Errors
+    /// As for [`initialize`](Self::initialize).
+    fn start(&self, _router: &Router) -> Result<(), Refused> {
         Ok(())
     }
 
@@ -118,6 +130,13 @@ pub trait Element: Sized + Send + Sync + 'static {
     /// asks when the router starts, and after a write to one of the element's handlers.
     fn shows(&self) -> bool {
         true
+    }
+
+    /// What the element may take of memory when it runs, at the limits of its arguments: tables that packets fill, and
+    /// packets that wait. `millrace plan` and `millrace check` print the sum. An element whose memory does not depend
+    /// on packets needs none.
+    fn footprint(&self) -> Footprint {
+        Footprint::default()
     }
 
     /// The number of packets that the element holds at this moment.

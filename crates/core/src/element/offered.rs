@@ -28,6 +28,11 @@ impl Inspection<'_> {
     }
 }
 
+/// The number of elements that a message lists.
+const MOST_LISTED: usize = 10;
+/// The number of mistakes whose messages list elements.
+const MOST_HELPED: usize = 100;
+
 impl Init<'_> {
     /// What element `id`, which the configuration names, offers as a `T`.
     ///
@@ -37,12 +42,17 @@ impl Init<'_> {
         let router = self.router;
         router.offered(id).ok_or_else(|| {
             let described = |id| format!("‘{} :: {}’", router.name_of(id), router.class_of(id));
-            let others: Vec<_> = router.all_offered::<T>().map(|(id, _)| described(id)).collect();
-            let others = match others.is_empty() {
-                true => "no element of this configuration does".to_owned(),
-                false => format!("these do: {}", others.join(", ")),
-            };
-            let help = format!("{} does not offer {}; {others}", described(id), T::NAME);
+            let mut help = format!("{} does not offer {}", described(id), T::NAME);
+            // A configuration with very many mistakes is not searched for each.
+            if self.findings.len() < MOST_HELPED {
+                let mut others = router.all_offered::<T>().map(|(id, _)| described(id));
+                let listed: Vec<_> = others.by_ref().take(MOST_LISTED).collect();
+                help += &match (listed.is_empty(), others.next()) {
+                    (true, _) => "; no element of this configuration does".to_owned(),
+                    (false, None) => format!("; these do: {}", listed.join(", ")),
+                    (false, Some(_)) => format!("; these and others do: {}", listed.join(", ")),
+                };
+            }
             let error = Diagnostic::error(None, T::missing(router.name_of(id)));
             self.findings.push(error.help(help));
             Refused(String::new())

@@ -109,7 +109,7 @@ impl Setup<'_> {
     /// Sets the home thread for the tasks and timers of another element, given by its full name, or of all
     /// elements in a compound element; `None` leaves the choice to the plan (StaticThreadSched).
     pub fn pin(&mut self, element: &str, thread: Option<usize>) {
-        self.draft.pins.push((element.to_owned(), thread));
+        self.draft.pins.add(element, thread);
     }
 
     /// Defines names for the elements that are configured after this one, in this element's compound element

@@ -16,13 +16,16 @@
 
 #![allow(unsafe_code, reason = "the value is reached by two ways that exclude each other")]
 
-use std::cell::{Cell, UnsafeCell};
+use std::cell::Cell;
 use std::fmt;
 use std::marker::PhantomData;
 use std::ops::{Deref, DerefMut};
 use std::ptr;
-use std::sync::atomic::{AtomicBool, AtomicPtr, AtomicU64, Ordering, compiler_fence};
-use std::sync::{Mutex, MutexGuard, OnceLock, PoisonError, TryLockError};
+use std::sync::{OnceLock, PoisonError, TryLockError};
+
+use crate::sync::atomic::{AtomicBool, AtomicPtr, Ordering, compiler_fence};
+use crate::sync::cell::UnsafeCell;
+use crate::sync::{Mutex, MutexGuard, hint, thread};
 
 /// A value that one thread at a time can access; access is cheapest for the thread that does it most often.
 ///
@@ -164,7 +167,8 @@ impl<T> BiasedMutex<T> {
         let stall = self.keeper.load(Ordering::Acquire);
         // SAFETY: null, or a stall, which lives as long as the mutex.
         let own = unsafe { stall.as_ref() }.filter(|stall| stall.owner == identity.number)?;
-        if own.inside.load(Ordering::Acquire) {
+        // Its owner alone writes it.
+        if own.inside.load(Ordering::Relaxed) {
             return None;
         }
         own.inside.store(true, Ordering::Relaxed);
@@ -193,9 +197,9 @@ impl<T> BiasedMutex<T> {
     #[cold]
     fn try_gate(&self, identity: &Identity) -> Option<BiasedGuard<'_, T>> {
         let gate = self.try_open()?;
-        let inside = |stall: &Stall| stall.inside.load(Ordering::Acquire);
         let own = gate.stalls.iter().find(|stall| stall.owner == identity.number);
-        let free = !own.is_some_and(|stall| inside(stall));
+        // Its owner alone writes it.
+        let free = !own.is_some_and(|stall| stall.inside.load(Ordering::Relaxed));
         free.then(|| self.enter_as(identity, gate))
     }
 
@@ -240,9 +244,9 @@ impl<T> BiasedMutex<T> {
         while keeper.inside.load(Ordering::Acquire) {
             rounds = rounds.saturating_add(1);
             match rounds {
-                0..1000 => std::hint::spin_loop(),
+                0..1000 => hint::spin_loop(),
                 // Its thread may wait for this core.
-                _ => std::thread::yield_now(),
+                _ => thread::yield_now(),
             }
         }
     }
@@ -250,7 +254,8 @@ impl<T> BiasedMutex<T> {
     /// Removes the keeper: from now on either it is seen to be inside, or it does not enter. Requires the
     /// gate.
     fn dislodge(&self, identity: Option<&Identity>, keeper: &Stall) {
-        self.keeper.store(ptr::null_mut(), Ordering::SeqCst);
+        // The barrier orders it.
+        self.keeper.store(ptr::null_mut(), Ordering::Relaxed);
         // One's own stores and loads are seen in order.
         if identity.is_none_or(|own| own.number != keeper.owner) {
             barrier::everywhere();
@@ -389,6 +394,8 @@ impl Identity {
     /// A new identity.
     #[expect(clippy::new_without_default, reason = "no two are equal")]
     pub fn new() -> Self {
+        use std::sync::atomic::AtomicU64;
+
         static NEXT: AtomicU64 = AtomicU64::new(1);
         Self { number: NEXT.fetch_add(1, Ordering::Relaxed), alone: PhantomData }
     }
@@ -427,7 +434,7 @@ mod barrier {
         if membarrier(MembarrierCommand::PrivateExpedited).is_err() {
             // The kernel says no to a registered process only when somebody has forbidden the call since, and
             // then nobody can tell any more who is inside: to go on would be to corrupt a device's queue.
-            eprintln!("millrace: membarrier(2) was allowed and is no more");
+            eprintln!("millrace: membarrier(2) worked at the start and is now refused");
             std::process::abort();
         }
     }
@@ -436,7 +443,6 @@ mod barrier {
 #[cfg(test)]
 mod tests {
     use std::sync::atomic::AtomicUsize;
-    use std::thread;
 
     use super::*;
 

@@ -100,7 +100,8 @@ impl Watch {
 
     #[cold]
     fn compare(&mut self, clock: &Clock) -> Timestamp {
-        if !self.steady || clock.is_virtual() {
+        if !self.steady || clock.is_virtual() || clock.is_warped() {
+            self.rate = 0;
             return clock.now();
         }
         let before = crate::cycles::now();
@@ -137,23 +138,22 @@ mod tests {
     #[test]
     fn the_time_told_is_the_clocks() {
         let (clock, mut watch) = (Clock::real(), Watch::new());
-        let end = Instant::now() + Duration::from_millis(20);
-        let (mut told, mut best) = (0, i64::MAX);
-        while Instant::now() < end {
+        let patience = Instant::now() + Duration::from_secs(60);
+        let mut off = Vec::new();
+        while off.len() < 1000 {
+            assert!(Instant::now() < patience, "its rate is never known");
             let before = clock.now();
             let time = watch.time(crate::cycles::now(), &clock);
             let after = clock.now();
-            // Whoever is interrupted between the two compares different times.
-            if (after - before).as_nanos() < 1000 {
-                let off =
-                    (before.as_nanos() - time.as_nanos()).max(time.as_nanos() - after.as_nanos());
-                assert!(off < 20_000, "{off} ns off");
-                best = best.min(off);
+            if watch.rate != 0 || !watch.steady {
+                let (early, late) = (before - time, time - after);
+                off.push(early.as_nanos().max(late.as_nanos()));
             }
-            told += u32::from(watch.rate != 0);
         }
-        assert!(best < 1000, "{best}");
-        assert_eq!(told > 0, watch.steady);
+        assert!(watch.steady || watch.rate == 0);
+        // Whoever is interrupted between the counter and the clock is wrong until they are compared again.
+        off.sort_unstable();
+        assert!(off[0] < 1000 && off[off.len() / 2] < 20_000, "{off:?}");
     }
 
     #[test]

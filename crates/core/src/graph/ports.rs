@@ -86,9 +86,11 @@ pub(crate) fn check_use(
             };
             let message =
                 format!("illegal reuse of ‘{}’ {what} {}", described(graph, port.0), port.1);
+            // Click names the element's declaration.
             diagnostics.push(
-                Diagnostic::error(connection.span, message)
-                    .remark(*first, "it is connected here already")
+                Diagnostic::error(graph.elements[port.0].span, message)
+                    .remark(*first, "it is connected here")
+                    .remark(connection.span, "and here")
                     .help(help),
             );
         }

@@ -36,6 +36,7 @@ pub const ANNOTATIONS: &[AnnotationInfo] = &[
     info("WIFI_EXTRA", 16, 28),
     info("PAINT", PAINT, 1),
     info("ICMP_PARAMPROB", ICMP_PARAMPROB, 1),
+    info("CONNECTION", CONNECTION, 1),
     info("FIX_IP_SRC", FIX_IP_SRC, 1),
     info("VLAN_TCI", VLAN_TCI, 2),
     info("VLAN", VLAN_TCI, 2),
@@ -66,6 +67,8 @@ pub fn find(name: &str) -> Option<AnnotationInfo> {
 pub const DST_IP: usize = 0;
 const PAINT: usize = 16;
 const ICMP_PARAMPROB: usize = 17;
+/// Ours: Click has no name for this byte.
+const CONNECTION: usize = 18;
 const FIX_IP_SRC: usize = 19;
 const VLAN_TCI: usize = 20;
 const AGGREGATE: usize = 20;
@@ -206,6 +209,18 @@ macro_rules! annotation_methods {
             #[inline]
             pub fn set_paint(&mut self, paint: u8) {
                 self.set_anno_u8(PAINT, paint);
+            }
+
+            /// The state of the packet's connection, as ConnectionTracker numbers it; 0 if unknown.
+            #[inline]
+            pub fn connection(&self) -> u8 {
+                self.anno_u8(CONNECTION)
+            }
+
+            /// Sets the state of the packet's connection.
+            #[inline]
+            pub fn set_connection(&mut self, state: u8) {
+                self.set_anno_u8(CONNECTION, state);
             }
 
             /// The offset that an ICMP parameter problem should point to.

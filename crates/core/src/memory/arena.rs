@@ -86,6 +86,25 @@ impl Arena {
         Ok(())
     }
 
+    /// Whether a size was [chosen](Self::configure).
+    pub fn is_chosen() -> bool {
+        CONFIG.lock().is_some()
+    }
+
+    /// Bytes on each NUMA node when every slot is in use, and the number of slots with buffers. Does not create the
+    /// arena.
+    pub fn extent() -> (Vec<u64>, u64) {
+        let config = CONFIG.lock().unwrap_or_default();
+        let nodes = config.nodes.unwrap_or_else(numa::nodes).clamp(1, numa::MAX_NODES);
+        // A free slot is an entry in a list.
+        let slot = |class: SlotClass| class.stride() + size_of::<Slot>();
+        let of_node = SlotClass::ALL.iter().fold(0u64, |sum, &class| {
+            let slots = config.slots(class).div_ceil(nodes);
+            sum.saturating_add(slots.saturating_mul(slot(class)) as u64)
+        });
+        (vec![of_node; nodes], (config.standard as u64).saturating_add(config.jumbo as u64))
+    }
+
     /// The mapped memory, for registration with a device or the kernel (AF_XDP, CUDA).
     pub fn regions() -> Vec<Region> {
         Arena::get().pools.iter().filter_map(Pool::region).collect()

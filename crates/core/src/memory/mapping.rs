@@ -34,7 +34,7 @@ impl fmt::Display for PageKind {
         f.write_str(match self {
             PageKind::Huge => "huge pages",
             PageKind::Transparent => {
-                "ordinary pages (no huge pages reserved; transparent ones asked for)"
+                "ordinary pages (no huge pages reserved; transparent ones requested)"
             }
             PageKind::Small => "ordinary pages (no huge pages reserved)",
         })

@@ -25,7 +25,10 @@ fn table(kind: NumberKind) -> &'static [(&'static str, u32)] {
         NumberKind::IcmpCode(5) => &REDIRECT_CODES,
         NumberKind::IcmpCode(11) => &TIME_EXCEEDED_CODES,
         NumberKind::IcmpCode(12) => &PARAMETER_PROBLEM_CODES,
-        NumberKind::Port(_) | NumberKind::IcmpCode(_) | NumberKind::Annotation => &[],
+        NumberKind::Port(_)
+        | NumberKind::IcmpCode(_)
+        | NumberKind::Annotation
+        | NumberKind::Lock => &[],
     }
 }
 

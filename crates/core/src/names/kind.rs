@@ -14,6 +14,8 @@ pub enum NumberKind {
     IcmpCode(u8),
     /// Offset of a packet annotation in bytes, its length in the upper 16 bits (0: any).
     Annotation,
+    /// Lock that a configuration declares, which needs no number.
+    Lock,
 }
 
 /// The number of the name `tcpudp`: TCP or UDP.

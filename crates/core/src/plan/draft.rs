@@ -7,12 +7,15 @@ use std::sync::Arc;
 use millrace_lang::Diagnostic;
 
 use super::receiving::{Receiver, Receiving, Transmitting};
+use crate::needs::Need;
 use crate::schedule::{Task, Timer};
 
 /// Tasks, timers and requests of the elements.
 #[derive(Debug, Default)]
 pub(crate) struct Draft {
     pub(crate) tasks: Vec<DraftTask>,
+    /// How many tasks each element has.
+    task_counts: HashMap<usize, usize>,
     pub(crate) receivers: Vec<DraftReceiver>,
     pub(crate) teams: Vec<DraftTeam>,
     /// Elements with a task on each thread that reaches them.
@@ -20,9 +23,9 @@ pub(crate) struct Draft {
     /// Elements that transmit to devices.
     pub(crate) transmitters: Vec<(usize, Transmitting)>,
     pub(crate) timers: Vec<Timer>,
-    /// Elements or compound elements, and the thread for their tasks and timers; `None` leaves the choice to
-    /// the plan.
-    pub(crate) pins: Vec<(String, Option<usize>)>,
+    /// How many timers each element has.
+    timer_counts: HashMap<usize, usize>,
+    pub(crate) pins: Pins,
     /// Advice that `check` prints.
     pub(crate) advice: Vec<Diagnostic>,
     /// The element that decides what happens on a request to stop.
@@ -31,6 +34,8 @@ pub(crate) struct Draft {
     pub(crate) seed: Option<u64>,
     /// Whether any task may move to any thread while the router runs.
     pub(crate) movable: bool,
+    /// What elements need while the router runs, beside packets.
+    pub(crate) needs: Vec<(usize, Need)>,
     /// State that elements share with one another, one of each type.
     pub(crate) shared: HashMap<TypeId, Arc<dyn Any + Send + Sync>>,
 }
@@ -82,8 +87,7 @@ impl Draft {
     }
 
     pub(crate) fn add_task(&mut self, element: usize, place: Place) -> Task {
-        let index = self.tasks.iter().filter(|draft| draft.task.element() == element).count();
-        let task = Task::new(element, index);
+        let task = Task::new(element, next(&mut self.task_counts, element));
         self.tasks.push(DraftTask { task: task.clone(), pulls: None, place });
         task
     }
@@ -120,9 +124,42 @@ impl Draft {
     }
 
     pub(crate) fn add_timer(&mut self, element: usize) -> Timer {
-        let index = self.timers.iter().filter(|timer| timer.element() == element).count();
-        let timer = Timer::new(element, index);
+        let timer = Timer::new(element, next(&mut self.timer_counts, element));
         self.timers.push(timer.clone());
         timer
+    }
+}
+
+/// Counts one more of the element. Returns how many there were.
+fn next(counts: &mut HashMap<usize, usize>, element: usize) -> usize {
+    let count = counts.entry(element).or_default();
+    *count += 1;
+    *count - 1
+}
+
+/// The threads that the configuration gives to elements or compound elements, for their tasks and timers.
+#[derive(Debug, Default)]
+pub(crate) struct Pins {
+    /// In the order of the configuration; `None` leaves the choice to the plan.
+    all: Vec<(String, Option<usize>)>,
+    /// The last entry for each name.
+    last: HashMap<String, usize>,
+}
+
+impl Pins {
+    pub(crate) fn add(&mut self, name: &str, thread: Option<usize>) {
+        self.last.insert(name.to_owned(), self.all.len());
+        self.all.push((name.to_owned(), thread));
+    }
+
+    pub(super) fn iter(&self) -> impl Iterator<Item = &(String, Option<usize>)> {
+        self.all.iter()
+    }
+
+    /// The thread that an element is pinned to: the last entry for the element itself or a compound element around it.
+    pub(super) fn thread_of(&self, name: &str) -> Option<usize> {
+        let ends = name.match_indices('/').map(|(slash, _)| slash).chain([name.len()]);
+        let entries = ends.filter_map(|end| self.last.get(name.get(..end)?));
+        self.all.get(*entries.max()?)?.1
     }
 }

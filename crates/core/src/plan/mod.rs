@@ -27,6 +27,7 @@ mod receiving;
 mod seats;
 
 use std::borrow::Cow;
+use std::collections::{BTreeSet, HashMap, HashSet};
 use std::ops::Range;
 
 use assign::{Applicant, assign};
@@ -73,6 +74,8 @@ pub struct Plan {
     /// Parts of the configuration that the plan could not follow, as sentences.
     pub notes: Vec<String>,
     ways: Ways,
+    /// The home thread of each element's first task.
+    homes: HashMap<usize, usize>,
 }
 
 /// Where a task runs.
@@ -170,6 +173,11 @@ impl Plan {
         plan
     }
 
+    /// The home thread of an element's first task.
+    pub fn home_of(&self, element: usize) -> Option<usize> {
+        self.homes.get(&element).copied()
+    }
+
     /// The tasks that may run.
     pub fn running(&self) -> impl Iterator<Item = &PlannedTask> {
         self.tasks.iter().filter(|task| task.runs)
@@ -194,7 +202,7 @@ impl Plan {
 
     /// Thread numbers in the configuration that do not exist wrap around; a note reports that.
     fn heed_pins(&mut self, draft: &Draft) {
-        for (element, thread) in &draft.pins {
+        for (element, thread) in draft.pins.iter() {
             if let Some(thread) = thread.filter(|&thread| thread >= self.threads) {
                 self.notes.push(format!(
                     "StaticThreadSched puts ‘{element}’ on thread {thread}, but the threads are 0 to {}: \
@@ -233,7 +241,7 @@ impl Plan {
             .map(|DraftReceiver { element, wish, .. }| Applicant {
                 wish,
                 node: topology.node_of_device(&wish.device).or(wish.numa_node),
-                pin: pin_of(&graph.names[*element], draft),
+                pin: draft.pins.thread_of(&graph.names[*element]),
             })
             .collect();
         let near = |node: usize| {
@@ -290,16 +298,16 @@ impl Plan {
 
     /// The threads that the configuration assigns to elements that do not receive, one bit each.
     fn taken(&self, graph: &Graph<'_>, draft: &Draft, receivers: &[DraftReceiver]) -> u64 {
-        let receives = |element: usize| receivers.iter().any(|one| one.element == element);
+        let receiving: HashSet<usize> = receivers.iter().map(|one| one.element).collect();
         let others = draft.tasks.iter().map(|task| task.task.element());
-        let others = others.filter(|&element| !receives(element));
-        let pins = others.filter_map(|element| pin_of(&graph.names[element], draft));
+        let others = others.filter(|element| !receiving.contains(element));
+        let pins = others.filter_map(|element| draft.pins.thread_of(&graph.names[element]));
         pins.fold(0, |taken, thread| taken | 1 << (thread % self.threads))
     }
 
     fn place_tasks(&mut self, graph: &Graph<'_>, draft: &Draft) {
         for drafted in &draft.tasks {
-            let pin = pin_of(&graph.names[drafted.task.element()], draft);
+            let pin = draft.pins.thread_of(&graph.names[drafted.task.element()]);
             let (thread, why) = match (drafted.place, pin) {
                 (Place::Team, _) | (Place::Away, None) => continue,
                 (_, Some(thread)) => (thread % self.threads, "set by StaticThreadSched"),
@@ -337,31 +345,43 @@ impl Plan {
         }
         let away = |&at: &usize| {
             let drafted = &draft.tasks[at];
-            let pin = pin_of(&graph.names[drafted.task.element()], draft);
+            let pin = draft.pins.thread_of(&graph.names[drafted.task.element()]);
             drafted.place == Place::Away && pin.is_none()
         };
-        let mut todo: Vec<usize> = (0..draft.tasks.len()).filter(away).collect();
-        while !todo.is_empty() {
-            // One that packets reach already; around a loop there may be none.
-            let fed = |&at: &usize| self.reach[draft.tasks[at].task.element()] != 0;
-            let next = todo.iter().position(fed).unwrap_or(0);
-            let at = todo.remove(next);
+        let todo: Vec<usize> = (0..draft.tasks.len()).filter(away).collect();
+        let mut of_element: HashMap<usize, Vec<usize>> = HashMap::new();
+        for &at in &todo {
+            of_element.entry(draft.tasks[at].task.element()).or_default().push(at);
+        }
+        // Those that packets reach already, and the others.
+        let (mut fed, mut others): (BTreeSet<usize>, BTreeSet<usize>) =
+            todo.into_iter().partition(|&at| self.reach[draft.tasks[at].task.element()] != 0);
+        let mut load = vec![0; self.threads];
+        self.running().for_each(|task| load[task.thread] += 1);
+        // Around a loop there may be none that packets reach.
+        while let Some(at) = fed.pop_first().or_else(|| others.pop_first()) {
             let element = draft.tasks[at].task.element();
-            let (thread, why) = self.away_from(self.reach[element]);
+            let (thread, why) = self.away_from(self.reach[element], &load);
             self.add_task(graph, &draft.tasks[at], thread, why.into());
-            let others = (0..self.threads).filter(|_| draft.movable);
-            others.chain([thread]).for_each(|thread| self.spread(element, thread));
+            load[thread] += usize::from(self.tasks.last().is_some_and(|task| task.runs));
+            let all = (0..self.threads).filter(|_| draft.movable);
+            for thread in all.chain([thread]) {
+                for reached in self.spread(element, thread) {
+                    let tasks = of_element.get(&reached).into_iter().flatten();
+                    fed.extend(tasks.copied().filter(|at| others.remove(at)));
+                }
+            }
         }
     }
 
     /// The thread with the least work that is not one of `feeders`, if there is one; if possible on their
-    /// node.
-    fn away_from(&self, feeders: u64) -> (usize, &'static str) {
+    /// node. `load` is the number of tasks of each thread.
+    fn away_from(&self, feeders: u64, load: &[usize]) -> (usize, &'static str) {
         let node = self.seats.get(feeders.trailing_zeros() as usize).map(|seat| seat.node);
         let cost = |&thread: &usize| {
             let own = feeders >> thread & 1 == 1;
             let far = node.is_some_and(|node| self.seats[thread].node != node);
-            (own, self.running().filter(|task| task.thread == thread).count(), far, thread)
+            (own, load[thread], far, thread)
         };
         let thread = (0..self.threads).min_by_key(cost).unwrap_or(0);
         match feeders >> thread & 1 {
@@ -396,9 +416,10 @@ impl Plan {
     /// packets have arrived on their own threads, so the thread vectors do not change.
     fn place_attendances(&mut self, graph: &Graph<'_>, draft: &mut Draft) {
         for (element, receiver) in std::mem::take(&mut draft.attendances) {
-            if pin_of(&graph.names[element], draft).is_some() {
+            if draft.pins.thread_of(&graph.names[element]).is_some() {
                 self.notes.push(format!(
-                    "StaticThreadSched has no say over ‘{}’: it runs on each thread that packets come on",
+                    "StaticThreadSched has no say over ‘{}’: it runs on every thread on which \
+                     packets arrive",
                     graph.names[element]
                 ));
             }
@@ -423,21 +444,27 @@ impl Plan {
 
     /// Sorts the tasks in the order in which they were requested.
     fn sort_tasks(&mut self, draft: &Draft) {
-        let asked = |planned: &PlannedTask| {
-            let is = |d: &DraftTask| {
-                (d.task.element(), d.task.index()) == (planned.element, planned.index)
-            };
-            draft.tasks.iter().position(is)
-        };
-        self.tasks.sort_by_cached_key(asked);
+        let drafted = draft.tasks.iter().map(|draft| (draft.task.element(), draft.task.index()));
+        let asked: HashMap<(usize, usize), usize> = drafted.zip(0..).collect();
+        self.tasks.sort_by_key(|planned| asked.get(&(planned.element, planned.index)));
+        self.homes = self.first_threads();
+    }
+
+    /// For each element with tasks the thread of its first.
+    fn first_threads(&self) -> HashMap<usize, usize> {
+        let mut threads = HashMap::new();
+        for task in &self.tasks {
+            threads.entry(task.element).or_insert(task.thread);
+        }
+        threads
     }
 
     fn place_timers(&mut self, graph: &Graph<'_>, draft: &Draft) {
+        let of_tasks = self.first_threads();
         for timer in &draft.timers {
             let element = timer.element();
-            let pin = pin_of(&graph.names[element], draft);
-            let of_task = || self.tasks.iter().find(|task| task.element == element);
-            let thread = pin.or_else(|| of_task().map(|task| task.thread)).unwrap_or(0);
+            let pin = draft.pins.thread_of(&graph.names[element]);
+            let thread = pin.or_else(|| of_tasks.get(&element).copied()).unwrap_or(0);
             self.timers.push((element, thread % self.threads));
         }
     }
@@ -452,32 +479,32 @@ impl Plan {
             starts.extend(anywhere);
         }
         // The timers of an element that has tasks, but none that runs, serve these.
-        let idle = |element: usize| {
-            let mut own = self.tasks.iter().filter(|task| task.element == element).peekable();
-            own.peek().is_some() && own.all(|task| !task.runs)
-        };
-        starts.extend(self.timers.iter().filter(|timer| !idle(timer.0)));
+        let running: HashSet<usize> = self.running().map(|task| task.element).collect();
+        let all: HashSet<usize> = self.tasks.iter().map(|task| task.element).collect();
+        let idle = |element: &usize| all.contains(element) && !running.contains(element);
+        starts.extend(self.timers.iter().filter(|timer| !idle(&timer.0)));
         starts.extend(draft.driver.map(|driver| (driver, 0)));
         for (element, thread) in starts {
             self.spread(element, thread);
         }
     }
 
-    /// Adds `thread` to every element that its work can reach from `start`.
-    fn spread(&mut self, start: usize, thread: usize) {
-        for element in self.ways.from(start, thread) {
-            self.reach[element] |= 1 << thread;
-        }
+    /// Adds `thread` to every element that its work can reach from `start`. Returns those that it did not reach before.
+    fn spread(&mut self, start: usize, thread: usize) -> Vec<usize> {
+        self.ways.spread(&mut self.reach, start, thread)
     }
 
     /// Gives each transmitting device one queue for each thread that sends, as far as it has them. Where
     /// packets are pulled, one task sends.
     fn place_transmitters(&mut self, graph: &Graph<'_>, draft: &Draft, topology: &Topology) {
+        let mut own: HashMap<usize, Vec<usize>> = HashMap::new();
+        for task in self.running().filter(|task| task.receives.is_none()) {
+            own.entry(task.element).or_default().push(task.thread);
+        }
         for (element, wish) in &draft.transmitters {
             let pulls = graph.inputs[*element].first() == Some(&PortKind::Pull);
-            let own = |task: &&PlannedTask| task.element == *element && task.receives.is_none();
             let threads: Vec<usize> = match pulls {
-                true => self.running().filter(own).map(|task| task.thread).collect(),
+                true => own.get(element).cloned().unwrap_or_default(),
                 false => self.threads_of(*element).collect(),
             };
             let has = wish.has_queues.map(|has| has.saturating_sub(wish.first_queue).max(1));
@@ -508,13 +535,4 @@ impl Plan {
         let shared = meetings.filter(|reach| reach.count_ones() > 1).fold(0, |all, one| all | one);
         self.plain = every & !shared;
     }
-}
-
-/// The thread that the configuration pins an element to: the last entry for the element itself or a compound
-/// element around it.
-fn pin_of(name: &str, draft: &Draft) -> Option<usize> {
-    let covers = |pin: &str| {
-        name.strip_prefix(pin).is_some_and(|rest| rest.is_empty() || rest.starts_with('/'))
-    };
-    draft.pins.iter().rev().find(|(pin, _)| covers(pin)).and_then(|&(_, thread)| thread)
 }

@@ -44,23 +44,38 @@ impl Ways {
 
     /// The elements that the work of `thread` can reach from `start`, including `start`.
     pub(super) fn from(&self, start: usize, thread: usize) -> Vec<usize> {
-        let mut todo = vec![start];
-        let mut seen = vec![false; self.elements.len()];
+        self.spread(&mut vec![0; self.elements.len()], start, thread)
+    }
+
+    /// Adds `thread` to every element of `reach` - one bit for each thread that reaches it - that its work can
+    /// reach from `start`. Returns those that it did not reach before.
+    ///
+    /// An element that the thread reached before was followed then, unless it ends the work of others: only as
+    /// `start` is it followed again.
+    pub(super) fn spread(&self, reach: &mut [u64], start: usize, thread: usize) -> Vec<usize> {
         let mut reached = Vec::new();
+        let mut todo = vec![start];
+        let mut is_start = true;
         while let Some(at) = todo.pop() {
-            let Some(element) = self.elements.get(at) else { continue };
-            if std::mem::replace(&mut seen[at], true) {
-                continue;
+            let is_new = reach[at] >> thread & 1 == 0;
+            if is_new {
+                reach[at] |= 1 << thread;
+                reached.push(at);
             }
-            reached.push(at);
-            if element.ends && at != start {
-                continue;
+            let goes_on = is_new && !self.elements[at].ends;
+            if std::mem::take(&mut is_start) || goes_on {
+                todo.extend(self.next(at, thread));
             }
-            let own = thread.checked_rem(element.outputs);
-            let open =
-                |output: &Option<usize>| !element.by_thread || output.is_none() || *output == own;
-            todo.extend(element.next.iter().filter(|(output, _)| open(output)).map(|way| way.1));
         }
         reached
+    }
+
+    /// The elements that the work of `thread` reaches next from element `at`.
+    fn next(&self, at: usize, thread: usize) -> impl Iterator<Item = usize> {
+        let element = &self.elements[at];
+        let own = thread.checked_rem(element.outputs);
+        let open =
+            move |output: &Option<usize>| !element.by_thread || output.is_none() || *output == own;
+        element.next.iter().filter(move |(output, _)| open(output)).map(|way| way.1)
     }
 }

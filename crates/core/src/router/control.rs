@@ -3,10 +3,11 @@
 use std::sync::atomic::Ordering::Relaxed;
 
 use super::handlers::{
-    ANY_HANDLER, Call, Handler, HandlerError, Text, low_level_name, no_parameters,
+    ANY_HANDLER, Call, Handler, HandlerError, IntoText, Text, low_level_name, no_parameters,
 };
 use super::{Member, Router};
 use crate::args::HandlerRef;
+use crate::clock::Pace;
 use crate::graph::{Class, PortKind};
 use crate::schedule::DelayStats;
 use crate::services::HotConfig;
@@ -34,6 +35,9 @@ const COMMON: &[&str] = &["handlers", "ports", "config", "class", "name"];
 /// The handler that replaces the configuration, if the program allows it.
 const HOTCONFIG: &str = "hotconfig";
 
+/// The handler for the pace of the clock, which can be written unless time is virtual.
+const TIMEWARP: &str = "timewarp";
+
 /// The global handlers of the router: name, readable, writable.
 const GLOBAL: &[(&str, bool, bool)] = &[
     ("version", true, false),
@@ -46,12 +50,14 @@ const GLOBAL: &[(&str, bool, bool)] = &[
     ("stop", false, true),
     ("classes", true, false),
     ("packages", true, false),
-    ("timewarp", true, false),
+    (TIMEWARP, true, false),
     ("active_ports", true, false),
     ("threads", true, false),
+    ("load", true, false),
     ("thread_vectors", true, false),
     ("rest", true, false),
     ("drops", true, false),
+    ("swap_pause", true, false),
 ];
 
 impl Router {
@@ -117,7 +123,7 @@ impl Router {
         };
         let member = self.members.get(id)?;
         if let Some(own) = member.handler(handler) {
-            return Some((own.readable(), own.writable()));
+            return Some((own.readable() || COMMON.contains(&handler), own.writable()));
         }
         if COMMON.contains(&handler) {
             return Some((true, false));
@@ -181,11 +187,13 @@ impl Router {
         let member = self.members.get(id).ok_or_else(|| no_element(&id.to_string()))?;
         let call = Call::new(self, id, handler, text);
         match member.handler(handler) {
-            Some(own) => call.with_parameter(own.call_read(&*member.element, &call)?),
-            None if COMMON.contains(&handler) => {
+            Some(own) if own.readable() || !COMMON.contains(&handler) => {
+                call.with_parameter(own.call_read(&*member.element, &call)?)
+            }
+            _ if COMMON.contains(&handler) => {
                 call.with_parameter(self.read_common(id, member, handler)?)
             }
-            None => match member.handler(ANY_HANDLER) {
+            _ => match member.handler(ANY_HANDLER) {
                 Some(any) => call.with_parameter(any.call_read(&*member.element, &call)?),
                 None => Err(HandlerError::NoHandler(handler.to_owned())),
             },
@@ -275,6 +283,9 @@ impl Router {
         let own = member.handlers.iter().filter(listed);
         let mut list: Vec<_> =
             own.map(|own| (own.name.clone(), own.readable(), own.writable())).collect();
+        for (name, readable, _) in &mut list {
+            *readable |= COMMON.contains(&name.as_str());
+        }
         for &common in COMMON {
             if !list.iter().any(|(name, _, _)| name == common) {
                 list.push((common.to_owned(), true, false));
@@ -288,7 +299,18 @@ impl Router {
         let hot = self.services.get::<HotConfig>().is_some();
         let hot = hot.then_some((HOTCONFIG, false, true));
         let all = GLOBAL.iter().copied().chain(hot);
-        all.map(|(name, read, write)| (name.to_owned(), read, write)).collect()
+        let warps = |name: &str| name == TIMEWARP && !self.clock.is_virtual();
+        all.map(|(name, read, write)| (name.to_owned(), read, write || warps(name))).collect()
+    }
+
+    /// The configuration that was last written to an element's handler, if any was.
+    fn config_of(&self, id: usize) -> Option<String> {
+        self.configs.lock().get(&id).cloned()
+    }
+
+    /// Records that an element has another configuration from now on.
+    pub(crate) fn set_config(&self, id: usize, config: String) {
+        self.configs.lock().insert(id, config);
     }
 
     fn known(&self, element: &str) -> Result<usize, HandlerError> {
@@ -302,7 +324,7 @@ impl Router {
         let text = match handler {
             "class" => member.class.name.to_owned(),
             "name" => member.name.clone(),
-            "config" => member.config.clone(),
+            "config" => self.config_of(id).unwrap_or_else(|| member.config.clone()),
             "handlers" => {
                 // Those that every element has are calm, as Click says: they do not change by themselves.
                 let calm = |name: &str| COMMON.contains(&name) && member.handler(name).is_none();
@@ -337,12 +359,19 @@ impl Router {
             "packages" => String::new(),
             "driver" => "userlevel".to_owned(),
             "active_ports" => self.active_ports(),
-            "timewarp" if self.clock.is_virtual() => "simulation".to_owned(),
-            "timewarp" => "1".to_owned(),
+            TIMEWARP => match self.clock.pace() {
+                None => "simulation".to_owned(),
+                Some(Pace::NoWait) => "nowait".to_owned(),
+                Some(Pace::Speed(speed)) => return Ok(speed.into_text()),
+            },
             "threads" => self.plan.threads.to_string(),
+            "load" => self.take_loads().iter().map(|load| format!("{load:.3}\n")).collect(),
             "thread_vectors" => self.thread_vectors(),
             "rest" => self.rest_text(),
             "drops" => self.drops_text(),
+            "swap_pause" => {
+                self.swap_pause().map_or("-".to_owned(), |pause| pause.as_secs_f64().to_string())
+            }
             _ if self.access_of(None, handler).is_some() => {
                 return Err(HandlerError::WriteOnly(handler.to_owned()));
             }
@@ -365,6 +394,21 @@ impl Router {
                 let text = String::from_utf8_lossy(text);
                 let times: usize = text.trim().parse().unwrap_or(1);
                 self.request_stops(times);
+                Ok(())
+            }
+            TIMEWARP if !self.clock.is_virtual() => {
+                let text = String::from_utf8_lossy(text);
+                let pace = match text.trim() {
+                    "nowait" => Pace::NoWait,
+                    text => match text.parse() {
+                        Ok(speed) if speed > 0.0 && f64::is_finite(speed) => Pace::Speed(speed),
+                        Ok(_) => return Err("timefactor must be > 0".into()),
+                        Err(_) => return Err("expected double".into()),
+                    },
+                };
+                self.clock.set_pace(pace);
+                // Threads that sleep have computed how long from the old pace.
+                self.wake();
                 Ok(())
             }
             _ if GLOBAL.iter().any(|global| global.0 == handler) => {
@@ -436,11 +480,8 @@ impl Router {
                 let code = member.class.processing();
                 let declared = if is_input { code.input(port) } else { code.output(port) };
                 let tilde = if declared == PortKind::Agnostic { "~" } else { "" };
-                let others = self.connections.iter().filter_map(|&(from, to)| match is_input {
-                    true => (to == (id, port)).then_some(from),
-                    false => (from == (id, port)).then_some(to),
-                });
-                let others: Vec<String> = others
+                let others: Vec<String> = self
+                    .across((id, port), is_input)
                     .map(|(other, port)| (&self.members[other].name, port))
                     .map(|(other, port)| match is_input {
                         true => format!("{other} [{port}]"),

@@ -3,6 +3,7 @@
 use super::Router;
 use super::handlers::{HandlerError, Text};
 use crate::args::{Arg, ArgError, ArgText, HandlerRef, Scope};
+use crate::needs::Need;
 
 /// A handler and a text for it, as in `END_CALL "counter.reset"` or `COUNT_CALL "9 src.active no"`.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
@@ -58,7 +59,9 @@ impl Arg for HandlerCall {
     fn parse(text: &ArgText, scope: &Scope<'_>) -> Result<Self, ArgError> {
         let (handler, rest) = text.split_first_word();
         let text = rest.as_str().trim().as_bytes().to_vec();
-        Ok(Self { handler: HandlerRef::parse(&handler, scope)?, text })
+        let handler = HandlerRef::parse(&handler, scope)?;
+        scope.calls(Need::of_call(handler.handler(), &text));
+        Ok(Self { handler, text })
     }
 
     fn placeholder() -> Self {

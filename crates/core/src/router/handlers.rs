@@ -5,7 +5,7 @@ use std::cell::Cell;
 use std::marker::PhantomData;
 use std::net::Ipv4Addr;
 
-use super::Router;
+use super::{Router, warnings};
 use crate::args::{Arg, Args, Scope};
 use crate::time::Timestamp;
 
@@ -120,6 +120,13 @@ impl<'a> Call<'a> {
     /// The scope of the element, in which names are looked up.
     pub fn scope(&self) -> Scope<'_> {
         self.router.scope_of(self.element)
+    }
+
+    /// Warns whoever wrote the handler: a control socket answers with the warning, and it goes to standard error if nobody
+    /// else listens.
+    pub fn warn(&self, message: &str) {
+        let name = self.router.name_of(self.element);
+        warnings::tell(self.router, message, || format!("{name}.{}: {message}", self.handler));
     }
 
     /// The router's time.

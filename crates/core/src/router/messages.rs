@@ -12,8 +12,9 @@ impl Router {
     /// Prints a message to the user while the router runs, on standard error, with the quotation marks of the
     /// locale.
     pub fn chatter(&self, message: &str) {
-        // Where nobody can listen, nothing need be said.
-        let _ = writeln!(std::io::stderr(), "{}", in_locale(message));
+        // One piece, so that lines of several programs on the same terminal or pipe do not mix. Where nobody can listen,
+        // nothing need be said.
+        let _ = std::io::stderr().write_all(format!("{}\n", in_locale(message)).as_bytes());
     }
 
     /// Stores a message for the end of the run.

@@ -10,13 +10,16 @@ mod messages;
 mod moves;
 mod part;
 mod path;
+mod pause;
+mod progress;
 mod signals;
 mod stop;
+mod warnings;
 
 use std::any::{Any, TypeId};
 use std::collections::HashMap;
+use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicUsize};
-use std::sync::{Arc, MutexGuard};
 
 use millrace_lang::{Diagnostic, Span};
 
@@ -26,16 +29,21 @@ pub use handlers::{ANY_HANDLER, Call, Handler, HandlerError, Handlers, IntoText,
 pub use messages::in_locale;
 pub(crate) use part::Part;
 pub(crate) use path::{Path, nearest};
+use pause::Pause;
+pub use progress::Progress;
 pub use signals::Signals;
+pub use warnings::{hear, warn_listener};
 
 use crate::Lock;
 use crate::args::{ElementLookup, Scope};
 use crate::capability::Offers;
 use crate::clock::Clock;
-use crate::graph::{Class, Link, PortKind};
+use crate::graph::{Class, Link, Links, PortKind};
 use crate::names::NameTable;
+use crate::needs::Need;
 use crate::phase::Phases;
 use crate::plan::{Draft, Plan};
+use crate::random::Random;
 use crate::schedule::{Task, Waker};
 use crate::services::{DeviceBook, Services};
 use crate::stats::NodeStats;
@@ -45,7 +53,7 @@ use crate::stats::NodeStats;
 pub struct Router {
     members: Vec<Member>,
     by_name: HashMap<String, usize>,
-    connections: Vec<Link>,
+    links: Links,
     texts: Texts,
     names: NameTable,
     services: Services,
@@ -60,11 +68,18 @@ pub struct Router {
     stop_requests: AtomicUsize,
     signals: Signals,
     complaints: Lock<Vec<String>>,
-    random: Lock<fastrand::Rng>,
+    random: Arc<Random>,
+    /// What elements found out to need when they were initialised.
+    needs: Lock<Vec<(usize, Need)>>,
     /// Whether each packet is to go all its way before the next one.
     goes_singly: AtomicBool,
+    /// Configurations that were written to handlers, by element.
+    configs: Lock<HashMap<usize, String>>,
+    /// The cycles inside and outside of elements of each thread, when its load was last read.
+    loads: Lock<Vec<[u64; 2]>>,
     /// What will run in place of this one; its type is known to `run` alone.
     successor: Lock<Option<Box<dyn Any + Send>>>,
+    pause: Pause,
 }
 
 /// What a router is made of.
@@ -113,7 +128,7 @@ impl Member {
         self.element.clone().offer(offers);
     }
 
-    fn handler(&self, name: &str) -> Option<&Handler> {
+    pub(crate) fn handler(&self, name: &str) -> Option<&Handler> {
         self.handlers.iter().find(|own| own.name == name)
     }
 }
@@ -128,7 +143,7 @@ impl From<Parts> for Router {
             stats: (0..plan.threads).map(|_| counts()).collect(),
             devices: services.get(),
             members,
-            connections,
+            links: Links::new(connections),
             texts,
             names,
             services,
@@ -139,9 +154,13 @@ impl From<Parts> for Router {
             stop_requests: 0.into(),
             signals: Signals::default(),
             complaints: Lock::default(),
-            random: Lock::default(),
+            random: Arc::default(),
+            needs: Lock::default(),
             goes_singly: false.into(),
+            configs: Lock::default(),
+            loads: Lock::default(),
             successor: Lock::default(),
+            pause: Pause::default(),
         }
     }
 }
@@ -166,6 +185,15 @@ impl Router {
         &self.services
     }
 
+    /// What elements need while the router runs, beside packets: the index of the element, and what it has declared.
+    pub fn needs(&self) -> Vec<(usize, Need)> {
+        self.draft.needs.iter().chain(self.needs.lock().iter()).cloned().collect()
+    }
+
+    pub(crate) fn add_needs(&self, id: usize, needs: impl IntoIterator<Item = Need>) {
+        self.needs.lock().extend(needs.into_iter().map(|need| (id, need)));
+    }
+
     /// The names that AddressInfo defines.
     pub fn names(&self) -> &NameTable {
         &self.names
@@ -183,7 +211,16 @@ impl Router {
 
     /// The connections: (element, output) to (element, input).
     pub fn connections(&self) -> &[Link] {
-        &self.connections
+        self.links.all()
+    }
+
+    pub(crate) fn links(&self) -> &Links {
+        &self.links
+    }
+
+    /// The elements whose packets arrive at an element, one for each connection.
+    pub fn upstream_of(&self, id: usize) -> impl Iterator<Item = usize> {
+        self.links.coming(id).into_iter().map(|at| self.links.all()[at].0.0)
     }
 
     pub(crate) fn members(&self) -> &[Member] {
@@ -270,9 +307,9 @@ impl Router {
         &self.draft.advice
     }
 
-    /// Random numbers for callers that are not threads of the router (seeded like theirs).
-    pub fn random(&self) -> MutexGuard<'_, fastrand::Rng> {
-        self.random.lock()
+    /// Random numbers in Click's sequence, for handlers and for what elements decide rarely.
+    pub fn random(&self) -> &Arc<Random> {
+        &self.random
     }
 
     /// Sets what will run in place of this router.

@@ -20,23 +20,29 @@ impl Router {
     fn may_move(&self, task: &Task, thread: usize) -> Result<(), String> {
         let plan = &self.plan;
         if thread >= plan.threads {
-            return Err(format!("there is no thread {thread}, but 0 to {}", plan.threads - 1));
+            return Err(format!(
+                "there is no thread {thread}: the threads are 0 to {}",
+                plan.threads - 1
+            ));
         }
         let same = |one: &&PlannedTask| (one.element, one.index) == (task.element(), task.index());
-        let planned = plan.tasks.iter().find(same).ok_or("the task is no part of the plan")?;
+        let planned = plan.tasks.iter().find(same).ok_or("the task is not part of the plan")?;
         if let Some((device, _)) = &planned.receives {
             return Err(format!(
-                "it receives from {device}, whose queues are planned: use THREADOFFSET"
+                "it receives from {device}, whose queues belong to the threads of the plan: use \
+                 THREADOFFSET"
             ));
         }
         if self.draft.attendances.iter().any(|one| one.0 == task.element()) {
-            return Err("it runs on each thread that packets come on".to_owned());
+            return Err("it runs on every thread on which packets arrive".to_owned());
         }
         if task.stays() {
-            return Err("threads wait for it: use StaticThreadSched".to_owned());
+            return Err("other threads wait for it, so it cannot move: use \
+                        StaticThreadSched"
+                .to_owned());
         }
         if !planned.runs {
-            return Err("packets are pushed to the element: it has nothing to do".to_owned());
+            return Err("packets are pushed to the element, so its task does nothing".to_owned());
         }
         match plan.out_of_reach(task.element(), thread) {
             None => Ok(()),

@@ -1,5 +1,7 @@
 //! The queues that a task's packets come from or go to.
 
+use std::collections::{HashSet, VecDeque};
+
 use super::Router;
 use crate::graph::PortKind;
 use crate::schedule::Notifier;
@@ -50,15 +52,15 @@ impl Path {
     fn find(router: &Router, start: (usize, usize), upstream: bool) -> Self {
         let mut path = Self { ends: Vec::new(), beyond: Vec::new(), upstream, all_tell: true };
         // Ports, and whether an end lies before them.
-        let mut seen = vec![(start, false)];
-        let mut next = 0;
-        while let Some(&(from, beyond)) = seen.get(next) {
-            next += 1;
+        let mut todo = VecDeque::from([(start, false)]);
+        let mut seen = HashSet::from([(start, false)]);
+        let mut ends_seen = HashSet::new();
+        while let Some((from, beyond)) = todo.pop_front() {
             for end in router.across(from, upstream) {
                 let tells = router.notifier(end, upstream).is_some();
                 if tells {
                     let ends = if beyond { &mut path.beyond } else { &mut path.ends };
-                    if !ends.contains(&end) {
+                    if ends_seen.insert((end, beyond)) {
                         ends.push(end);
                     }
                     if !(upstream && router.members[end.0].class.passes_wakes) {
@@ -68,8 +70,8 @@ impl Path {
                 let mut ways = router.through(end, upstream).peekable();
                 path.all_tell &= tells || beyond || ways.peek().is_some();
                 for way in ways.map(|way| (way, beyond || tells)) {
-                    if !seen.contains(&way) {
-                        seen.push(way);
+                    if seen.insert(way) {
+                        todo.push_back(way);
                     }
                 }
             }
@@ -86,21 +88,21 @@ pub(crate) fn nearest(
     upstream: bool,
     is_end: impl Fn(usize) -> bool,
 ) -> Vec<usize> {
-    let mut seen = vec![start];
+    let mut todo = VecDeque::from([start]);
+    let mut seen = HashSet::from([start]);
     let mut found = Vec::new();
-    let mut next = 0;
-    while let Some(&from) = seen.get(next) {
-        next += 1;
+    let mut found_before = HashSet::new();
+    while let Some(from) = todo.pop_front() {
         for end in router.across(from, upstream) {
             if is_end(end.0) {
-                if !found.contains(&end.0) {
+                if found_before.insert(end.0) {
                     found.push(end.0);
                 }
                 continue;
             }
             for way in router.through(end, upstream) {
-                if !seen.contains(&way) {
-                    seen.push(way);
+                if seen.insert(way) {
+                    todo.push_back(way);
                 }
             }
         }
@@ -110,15 +112,12 @@ pub(crate) fn nearest(
 
 impl Router {
     /// The ports at the other end of a port's connections: outputs of an input, or the reverse.
-    fn across(
+    pub(super) fn across(
         &self,
         port: (usize, usize),
         upstream: bool,
     ) -> impl Iterator<Item = (usize, usize)> + '_ {
-        self.connections.iter().filter_map(move |&(from, to)| match upstream {
-            true => (to == port).then_some(from),
-            false => (from == port).then_some(to),
-        })
+        self.links.across(port, upstream)
     }
 
     /// The pull inputs that lead to an output, or the push outputs that an input leads to.

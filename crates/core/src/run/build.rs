@@ -1,9 +1,10 @@
 //! Builds a configured router from a flat graph.
 
-use std::collections::HashMap;
+use std::cell::{Cell, OnceCell, RefCell};
+use std::collections::{HashMap, HashSet};
 use std::sync::Arc;
 
-use millrace_lang::{Diagnostic, Graph, Severity, nearest, print_flat, variables};
+use millrace_lang::{Diagnostic, Graph, Severity, Suggestions, print_flat, variables};
 
 use super::elements::{Configured, Elements};
 use crate::args::{Args, ElementLookup, Scope};
@@ -12,6 +13,7 @@ use crate::clock::Clock;
 use crate::element::{AnyElement, Inspection, Setup};
 use crate::graph::{self, Class, Counts, Kinds};
 use crate::names::NameTable;
+use crate::needs::{self, Need};
 use crate::plan::{self, Draft, Plan};
 use crate::registry::{ClassInfo, Registry};
 use crate::router::{Handler, Member, Parts, Router, Texts};
@@ -189,6 +191,7 @@ type Part = (Arc<dyn AnyElement>, Vec<Handler>);
 impl<'a> Builder<'a> {
     fn new(graph: &'a Graph, registry: &Registry, services: &'a Services) -> Self {
         let mut diagnostics = Vec::new();
+        let mut suggestions = Suggestions::default();
         let infos = graph
             .elements
             .iter()
@@ -197,9 +200,9 @@ impl<'a> Builder<'a> {
                 if info.is_none() {
                     let message = format!("unknown element class ‘{}’", element.class);
                     let mut diagnostic = Diagnostic::error(element.class_span, message);
-                    diagnostic.help =
-                        nearest(&element.class, registry.iter().map(|(name, _)| name))
-                            .map(|name| format!("there is a class ‘{name}’"));
+                    diagnostic.help = suggestions
+                        .nearest(&element.class, registry.iter().map(|(name, _)| name))
+                        .map(|name| format!("there is a class ‘{name}’"));
                     diagnostics.push(diagnostic);
                 }
                 info
@@ -228,6 +231,7 @@ impl<'a> Builder<'a> {
         let (graph, connections, found) = (self.graph, &self.connections, &mut self.diagnostics);
         let (inputs, outputs) = graph::resolve(graph, classes, counts, connections, found);
         graph::check_use(graph, classes, connections, &inputs, &outputs, found);
+        graph::check_depth(graph, connections, &outputs, found);
         (inputs, outputs)
     }
 
@@ -238,8 +242,8 @@ impl<'a> Builder<'a> {
     fn check_requirements(&mut self, registry: &Registry) {
         for requirement in &self.graph.requirements {
             let word = requirement.text.trim();
-            // It asks for no package but tells how to read the configuration.
-            let asks = word != "compact_config";
+            // These ask for no package but tell what to do with the configuration.
+            let asks = word != "compact_config" && word != "take_interface";
             if asks && registry.get(word).is_none() && !FEATURES.contains(&word) {
                 let message = format!("requirement ‘{word}’ is not available");
                 self.diagnostics.push(Diagnostic::error(requirement.span, message));
@@ -250,8 +254,7 @@ impl<'a> Builder<'a> {
     /// Configures every element of a known class, in order of the phases. The parts are in the order of the
     /// graph, and complete unless an error is reported.
     fn configure(&mut self, counts: &[Counts]) -> Vec<Part> {
-        let by_name =
-            self.graph.elements.iter().enumerate().map(|(id, e)| (&*e.name, id)).collect();
+        let index = NameIndex::new(self.graph);
         let devices = self.services.get::<DeviceBook>();
         let known: Vec<_> =
             self.infos.iter().enumerate().filter_map(|(id, info)| Some((id, (*info)?))).collect();
@@ -260,8 +263,9 @@ impl<'a> Builder<'a> {
         let mut parts: Vec<Option<Part>> = self.graph.elements.iter().map(|_| None).collect();
         for (id, info) in order {
             let declared = &self.graph.elements[id];
-            let lookup = NamesOf { by_name: &by_name, parts: &parts };
-            let mut scope = Scope::new(&declared.name, &self.names, &lookup);
+            let lookup = NamesOf { graph: self.graph, index: &index, parts: &parts };
+            let called = RefCell::default();
+            let mut scope = Scope::new(&declared.name, &self.names, &lookup).with_called(&called);
             if let Some(devices) = &devices {
                 scope = scope.with_devices(&*devices.0);
             }
@@ -289,7 +293,14 @@ impl<'a> Builder<'a> {
                 continue;
             }
             let element = (info.configure)(&mut setup);
+            let needs = setup.args.take_needs();
             let mut found = setup.args.into_diagnostics();
+            let needs = needs.into_iter().chain(called.take());
+            self.draft.needs.extend(needs.map(|need| (id, need)));
+            if !needs::are_declared(info.module) {
+                let why = format!("class ‘{}’ does not declare what it needs", info.class.name);
+                self.draft.needs.push((id, Need::Unknown(why)));
+            }
             if element.is_err() && !found.iter().any(Diagnostic::is_error) {
                 found.push(Diagnostic::error(declared.span, "unspecified error"));
             }
@@ -301,19 +312,59 @@ impl<'a> Builder<'a> {
     }
 }
 
-/// The elements by name, and those that are configured so far.
-struct NamesOf<'a> {
-    by_name: &'a HashMap<&'a str, usize>,
-    parts: &'a [Option<Part>],
+/// The names of a graph's elements, to be found.
+struct NameIndex<'a> {
+    elements: HashMap<&'a str, usize>,
+    /// The names of elements and of compound elements.
+    groups: OnceCell<HashSet<&'a str>>,
+    /// How many names were listed for suggestions.
+    listed: Cell<usize>,
 }
 
-impl ElementLookup for NamesOf<'_> {
+impl<'a> NameIndex<'a> {
+    /// So many names are listed in all: a file with many mistakes is not compared with all of itself for each.
+    const MOST_LISTED: usize = 100_000;
+
+    fn new(graph: &'a Graph) -> Self {
+        let elements = graph.elements.iter().enumerate().map(|(id, e)| (&*e.name, id)).collect();
+        Self { elements, groups: OnceCell::new(), listed: Cell::new(0) }
+    }
+
+    fn groups(&self) -> &HashSet<&'a str> {
+        self.groups.get_or_init(|| {
+            let mut groups = HashSet::new();
+            for &name in self.elements.keys() {
+                let around = name.match_indices('/').filter_map(|(slash, _)| name.get(..slash));
+                groups.extend(around.chain([name]));
+            }
+            groups
+        })
+    }
+}
+
+/// The elements by name, and those that are configured so far.
+struct NamesOf<'n, 'g> {
+    graph: &'g Graph,
+    index: &'n NameIndex<'g>,
+    parts: &'n [Option<Part>],
+}
+
+impl ElementLookup for NamesOf<'_, '_> {
     fn find(&self, name: &str) -> Option<usize> {
-        self.by_name.get(name).copied()
+        self.index.elements.get(name).copied()
     }
 
     fn names(&self) -> Vec<String> {
-        self.by_name.keys().map(|name| (*name).to_owned()).collect()
+        let listed = &self.index.listed;
+        if listed.get() > NameIndex::MOST_LISTED {
+            return Vec::new();
+        }
+        listed.set(listed.get() + self.graph.elements.len());
+        self.graph.elements.iter().map(|element| element.name.clone()).collect()
+    }
+
+    fn has_group(&self, name: &str) -> bool {
+        self.index.groups().contains(name)
     }
 
     fn offer(&self, id: usize, offers: &mut Offers<'_>) {

@@ -5,6 +5,8 @@ use std::sync::Arc;
 
 use crate::element::AnyElement;
 use crate::engine::{Node, Nodes};
+use crate::footprint::{Footprint, Forecast};
+use crate::memory::Arena;
 use crate::registry::ClassInfo;
 use crate::router::Router;
 
@@ -19,6 +21,33 @@ impl Deref for Configured {
 
     fn deref(&self) -> &Router {
         &self.router
+    }
+}
+
+/// Bytes that the engine keeps for a thread, and for each element that the thread reaches, at most: frames, batches and
+/// counters.
+const PER_THREAD: u64 = 512 << 10;
+const PER_ELEMENT: u64 = 4 << 10;
+
+impl Configured {
+    /// What the router takes of memory when it runs.
+    pub fn forecast(&self) -> Forecast {
+        let plan = self.router.plan();
+        let mut threads = vec![PER_THREAD; plan.seats.len()];
+        let mut elements = Vec::new();
+        for (id, element) in self.elements.iter() {
+            for thread in plan.threads_of(id) {
+                if let Some(bytes) = threads.get_mut(thread) {
+                    *bytes += PER_ELEMENT + element.local_size() as u64;
+                }
+            }
+            let footprint = element.footprint();
+            if footprint != Footprint::default() {
+                elements.push((id, footprint));
+            }
+        }
+        let (arena, buffers) = Arena::extent();
+        Forecast { arena, buffers, threads, elements }
     }
 }
 

@@ -7,14 +7,19 @@ use rustix::thread::CpuSet;
 
 use millrace_lang::Diagnostic;
 
-use super::drain::{Drained, drain};
+use super::drain::drain;
+use super::drained::Drained;
 use super::elements::Elements;
 use super::worker::Worker;
+use crate::clock::Pace;
 use crate::memory::{Arena, PlainCounts};
 use crate::phase::Phase;
 use crate::router::Router;
 use crate::schedule::Task;
 use crate::time::Timestamp;
+
+/// The stack of a thread, which a pull through many elements needs; as large as that of the main thread as a rule.
+const STACK: usize = 8 << 20;
 
 /// A router with everything that its threads need, ready to run.
 pub struct Engine {
@@ -23,13 +28,15 @@ pub struct Engine {
     pub(super) workers: Vec<Worker>,
     pub(super) findings: Vec<Diagnostic>,
     pub(super) stop_when_idle: bool,
+    /// Whether the elements have been cleaned up.
+    pub(super) is_clean: bool,
 }
 
-/// Makes the engine that takes the place of another one, whose threads have ended, and a thread that cleans that one
-/// up.
+/// Makes the engine that takes the place of another one, whose threads have ended, and what is left to do with that
+/// one, on a thread of its own.
 pub(super) struct Successor(pub(super) Box<dyn FnOnce(&Engine) -> Succession + Send>);
 
-type Succession = (Engine, Option<JoinHandle<()>>);
+type Succession = (Engine, Box<dyn FnOnce(Engine) + Send>);
 
 /// How a run ended.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
@@ -68,22 +75,47 @@ impl Engine {
             } else {
                 self.run_real();
             }
-            for worker in &mut self.workers {
-                worker.drop_waiting();
-            }
-            let Some(successor) = self.router.take_successor::<Successor>() else {
-                let complaints = self.elements.cleanup(&self.router);
+            let Some(cleaner) = self.give_way() else {
+                let complaints = self.clean_up();
                 // A thread that cleans a replaced router up has no way to fail that matters here.
                 replaced.into_iter().for_each(|thread: JoinHandle<()>| drop(thread.join()));
                 return Outcome { complaints };
             };
-            let stop_when_idle = self.stop_when_idle;
-            let (engine, cleaner) = (successor.0)(&self);
-            self = engine;
             replaced.retain(|thread| !thread.is_finished());
             replaced.extend(cleaner);
-            self.stop_when_idle = stop_when_idle;
         }
+    }
+
+    /// Becomes the engine that is to replace this one ([`Router::replace`]), if there is one; for a caller that drives
+    /// an engine on virtual time by itself. Returns whether there was one.
+    pub fn succeed(&mut self) -> bool {
+        let Some(cleaner) = self.give_way() else { return false };
+        // As in `run`.
+        cleaner.into_iter().for_each(|thread| drop(thread.join()));
+        true
+    }
+
+    /// Becomes the engine that is to replace this one, if there is one, and returns the thread, if it could be started,
+    /// that cleans up behind this one. Packets on their way are dropped either way.
+    fn give_way(&mut self) -> Option<Option<JoinHandle<()>>> {
+        for worker in &mut self.workers {
+            worker.drop_waiting();
+        }
+        let successor = self.router.take_successor::<Successor>()?;
+        let stop_when_idle = self.stop_when_idle;
+        let (engine, clean_up) = (successor.0)(self);
+        // What the old threads had is freed beside the new ones, too.
+        let old = std::mem::replace(self, engine);
+        self.stop_when_idle = stop_when_idle;
+        let closing = std::thread::Builder::new().name("millrace-close".to_owned());
+        // Without a thread, the old engine is dropped here.
+        Some(closing.spawn(move || clean_up(old)).ok())
+    }
+
+    /// Cleans up the elements. Returns what they could not flush or restore.
+    pub(super) fn clean_up(&mut self) -> Vec<String> {
+        self.is_clean = true;
+        self.elements.cleanup(&self.router)
     }
 
     /// On virtual time, runs tasks and timers that are due until none does any more work. Tasks that stay
@@ -92,10 +124,10 @@ impl Engine {
         self.settle_until(None);
     }
 
-    /// As [`settle`](Self::settle). With an `end`, time moves on, until the end, when packets have come without a
-    /// pause for many rounds: a source without end would keep it where it is for ever.
+    /// As [`settle`](Self::settle). With an `end`, time moves on, until the end, when packets have come or moved, or
+    /// timers have run, without a pause for many rounds: a source without end, packets in a circle or a script that
+    /// waits for no time would keep it where it is for ever.
     fn settle_until(&mut self, end: Option<Timestamp>) {
-        const PATIENCE: u32 = 16;
         let (mut in_vain, mut flood) = (0, Flood::default());
         while self.router.is_running() && in_vain < PATIENCE {
             in_vain = match self.round() {
@@ -103,7 +135,7 @@ impl Engine {
                 false if self.polls() => in_vain + 1,
                 false => return,
             };
-            if let Some(end) = end.filter(|_| flood.is_seen(&self.router)) {
+            if let Some(end) = end.filter(|_| flood.is_seen(&self.router, &self.workers)) {
                 let now = self.router.clock().now();
                 if now >= end {
                     return;
@@ -131,18 +163,41 @@ impl Engine {
         self.router.clock().advance(end);
     }
 
+    /// On virtual time, runs events up to and including `end`, but no more than so many rounds of all tasks and timers.
+    /// Returns whether there was no more to do: then it is `end`.
+    pub fn run_rounds(&mut self, end: Timestamp, rounds: u32) -> bool {
+        let mut in_vain = 0;
+        for _ in 0..rounds {
+            if !self.router.is_running() {
+                return true;
+            }
+            in_vain = if self.round() { 0 } else { in_vain + 1 };
+            if in_vain == 0 || self.polls() && in_vain < PATIENCE {
+                continue;
+            }
+            let Some(next) = self.next_timer().filter(|&next| next <= end) else {
+                self.router.clock().advance(end);
+                return true;
+            };
+            self.router.clock().advance(next);
+            in_vain = 0;
+        }
+        false
+    }
+
     fn run_real(&mut self) {
         let router = &self.router;
+        let now = router.clock().now();
+        router.draft().timers.iter().for_each(|timer| timer.begin(now));
         let drained = &Drained::new(self.workers.len());
         let Some((first, others)) = self.workers.split_first_mut() else { return };
         std::thread::scope(|scope| {
             for worker in others {
                 let name = format!("millrace-{}", worker.cx.thread());
-                let spawned = std::thread::Builder::new().name(name).spawn_scoped(scope, || {
-                    run_thread(worker, router, drained);
-                });
+                let thread = std::thread::Builder::new().name(name).stack_size(STACK);
+                let spawned = thread.spawn_scoped(scope, || run_thread(worker, router, drained));
                 if spawned.is_err() {
-                    router.complain("the system gives no more threads".to_owned());
+                    router.complain("the system refuses to start another thread".to_owned());
                     router.enter(Phase::Halted);
                 }
             }
@@ -188,35 +243,59 @@ impl Engine {
     }
 }
 
-/// Tells a source without end from much work. Tasks that wait for a device, in real time, make rounds too.
+/// Elements that were initialised are cleaned up, even if they never ran.
+impl Drop for Engine {
+    fn drop(&mut self) {
+        if !self.is_clean {
+            let complaints = self.clean_up();
+            complaints.iter().for_each(|complaint| self.router.chatter(complaint));
+        }
+    }
+}
+
+/// Tells what never ends from much work. Tasks that wait for a device, in real time, make rounds, too, but in these
+/// nothing moves.
 #[derive(Default)]
 struct Flood {
     rounds: u32,
     created: u64,
-    /// How many stretches in a row had a packet or more in each round.
-    stretches: u32,
+    moved: u64,
+    /// How many stretches in a row had a packet or more made in each round.
+    full: u32,
+    /// How many stretches in a row had a packet moved or a timer run in each round.
+    busy: u32,
 }
 
 impl Flood {
     /// The rounds of a stretch, and the virtual time that it takes while there is a flood.
     const ROUNDS: u32 = 4096;
     const TIME: Timestamp = Timestamp::from_millis(10);
-    /// So many stretches in a row are a flood.
-    const MANY: u32 = 16;
+    /// So many full stretches in a row are a flood, and so many busy ones.
+    const MANY_FULL: u32 = 16;
+    const MANY_BUSY: u32 = 64;
 
     /// Counts a round. Returns whether a stretch of a flood ends with it.
-    fn is_seen(&mut self, router: &Router) -> bool {
+    fn is_seen(&mut self, router: &Router, workers: &[Worker]) -> bool {
         self.rounds += 1;
         if self.rounds < Self::ROUNDS {
             return false;
         }
-        let created = router.packets_created();
-        let came = created.wrapping_sub(std::mem::replace(&mut self.created, created));
-        let is_full = came >= u64::from(std::mem::take(&mut self.rounds));
-        self.stretches = if is_full { self.stretches.saturating_add(1) } else { 0 };
-        self.stretches > Self::MANY
+        self.rounds = 0;
+        let (created, received) = router.packets_moved();
+        let moved = received + workers.iter().map(Worker::timers_run).sum::<u64>();
+        let is_one_each = |now: u64, before: &mut u64| {
+            now.wrapping_sub(std::mem::replace(before, now)) >= u64::from(Self::ROUNDS)
+        };
+        let more =
+            |is_so: bool, stretches: u32| if is_so { stretches.saturating_add(1) } else { 0 };
+        self.full = more(is_one_each(created, &mut self.created), self.full);
+        self.busy = more(is_one_each(moved, &mut self.moved), self.busy);
+        self.full > Self::MANY_FULL || self.busy > Self::MANY_BUSY
     }
 }
+
+/// Rounds without work, on virtual time, after which tasks that stay scheduled are taken to have none.
+const PATIENCE: u32 = 16;
 
 /// Rounds without work after which a thread stops spinning.
 const SPIN_ROUNDS: u32 = 256;
@@ -224,13 +303,14 @@ const SPIN_ROUNDS: u32 = 256;
 fn run_thread(worker: &mut Worker, router: &Router, drained: &Drained) {
     let _end = EndAll(router);
     sit_down(worker, router);
+    router.resumes();
     let counts =
         router.plan().counts_plainly(worker.cx.thread()).then(PlainCounts::begin).flatten();
     let mut idle_rounds = 0u32;
     // How often a device has ended a sleep since there was work.
     let mut in_vain = 0u32;
-    while router.is_running() {
-        let heard = worker.calls();
+    // Who asks the thread to stop wakes it.
+    while let Some(heard) = worker.calls_while(|| router.is_running()) {
         heed_stop(worker, router);
         if let Some(counts) = &counts {
             counts.settle();
@@ -331,6 +411,12 @@ impl Worker {
         }
         self.share_cycles_out();
         self.cx.leave_round();
+        if until != Timestamp::MAX
+            && !polls
+            && self.cx.router().clock().pace() == Some(Pace::NoWait)
+        {
+            self.cx.router().clock().advance(until);
+        }
         self.sleep(until, listens, heard)
     }
 
@@ -339,12 +425,18 @@ impl Worker {
         self.waker().calls()
     }
 
+    /// The same, as long as `goes_on`, which is asked afterwards: what ends it must not be missed either.
+    fn calls_while(&self, goes_on: impl FnOnce() -> bool) -> Option<u64> {
+        self.waker().calls_while(goes_on)
+    }
+
     /// Sleeps until `until`, until a device is readable if it `listens`, or until this thread has been woken
     /// more than `heard` times. Returns whether a device ended the sleep.
     fn sleep(&mut self, until: Timestamp, listens: bool, heard: u64) -> bool {
         let scheduled = self.tasks().iter().filter(|task| listens && task.is_scheduled());
         let readable: Vec<_> = scheduled.flat_map(|task| task.readiness().clone()).collect();
         let nanos = until.as_nanos().saturating_sub(self.cx.refresh_now().as_nanos());
+        let nanos = self.cx.router().clock().machine_nanos(nanos);
         let rung = self.waker().clone().sleep(&readable, nanos, heard);
         if rung {
             self.cx.woken_by_device();

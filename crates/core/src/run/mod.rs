@@ -6,8 +6,10 @@
 
 mod build;
 mod drain;
+mod drained;
 mod elements;
 mod engine;
+mod roster;
 mod start;
 mod swap;
 mod worker;

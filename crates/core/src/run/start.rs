@@ -1,5 +1,9 @@
 //! Builds an engine from a configured router.
 
+use std::collections::HashMap;
+use std::fs::Metadata;
+use std::os::unix::fs::MetadataExt;
+use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
 use millrace_lang::Diagnostic;
@@ -7,9 +11,10 @@ use millrace_lang::Diagnostic;
 use super::elements::{Configured, Elements};
 use super::engine::Engine;
 use super::worker::Worker;
-use crate::element::{AnyElement, Init};
+use crate::element::{AnyElement, Init, Refused};
 use crate::engine::{Context, Nodes, Parts};
 use crate::graph::{self, NOWHERE, PortKind, Wiring};
+use crate::needs::Need;
 use crate::program::Layout;
 use crate::router::{Member, Router};
 
@@ -22,7 +27,7 @@ pub fn initialize(configured: Configured, seed: u64) -> Result<Engine, Vec<Diagn
 }
 
 /// Like [`initialize`], for a router that replaces a running one
-/// ([`Router::replace`]). On virtual time it begins at the other's time.
+/// ([`Router::replace`]). Its time goes on from the other's.
 ///
 /// # Errors
 /// See [`initialize`].
@@ -31,7 +36,7 @@ pub fn initialize_beside(
     seed: u64,
     old: &Arc<Router>,
 ) -> Result<Engine, Vec<Diagnostic>> {
-    configured.clock().advance(old.clock().now());
+    configured.clock().continue_from(old.clock());
     initialize_shared(configured, seed, Some(old))
 }
 
@@ -46,27 +51,31 @@ fn initialize_shared(
     router.random().seed(seed);
     let mut order: Vec<(usize, &dyn AnyElement)> = elements.iter().collect();
     order.sort_by_key(|&(id, _)| router.members()[id].class.phase);
-    let mut diagnostics = Vec::new();
+    let mut timers_of = vec![Vec::new(); router.len()];
+    router.draft().timers.iter().for_each(|timer| timers_of[timer.element()].push(timer.clone()));
+    let mut diagnostics = overwritten(&router);
+    if !diagnostics.is_empty() {
+        return Err(diagnostics);
+    }
     let mut silent = false;
-    for (id, element) in order {
-        let member = &router.members()[id];
+    for &(id, element) in &order {
         let mut init = Init { id, router: &router, predecessor, findings: Vec::new() };
         let refused = element.initialize(&mut init).err();
-        if member.class.name == "Error" {
+        if predecessor.is_none() {
+            let now = router.clock().now();
+            timers_of[id].iter().for_each(|timer| timer.hold(now));
+        }
+        if router.members()[id].class.name == "Error" {
             // It fails without a word: there are other messages.
             silent = true;
             continue;
         }
-        let mut found = init.findings;
-        // What a place was given for is among the findings already.
-        let refused = refused
-            .filter(|refused| !refused.0.is_empty() || !found.iter().any(Diagnostic::is_error));
-        found.extend(refused.map(|refused| Diagnostic::error(None, refused.0)));
-        let context = format!("While initializing ‘{} :: {}’", member.name, member.class.name);
-        diagnostics.extend(found.into_iter().map(|mut finding| {
-            finding.span.get_or_insert(member.span);
-            finding.context(&context)
-        }));
+        diagnostics.extend(told(&router, id, init.findings, refused));
+    }
+    let sound = !silent && !diagnostics.iter().any(Diagnostic::is_error);
+    for &(id, element) in order.iter().filter(|_| sound) {
+        let refused = element.start(&router).err();
+        diagnostics.extend(told(&router, id, Vec::new(), refused));
     }
     let failed = diagnostics.iter().any(Diagnostic::is_error);
     if silent || failed {
@@ -77,7 +86,58 @@ fn initialize_shared(
     }
     let elements = Arc::new(elements);
     let workers = workers(&router, &elements, seed);
-    Ok(Engine { router, elements, workers, findings: diagnostics, stop_when_idle: false })
+    let findings = diagnostics;
+    Ok(Engine { router, elements, workers, findings, stop_when_idle: false, is_clean: false })
+}
+
+/// What an element says when it is initialised, and why it refuses.
+fn told(
+    router: &Router,
+    id: usize,
+    mut found: Vec<Diagnostic>,
+    refused: Option<Refused>,
+) -> impl Iterator<Item = Diagnostic> {
+    let member = &router.members()[id];
+    // What a place was given for is among the findings already.
+    let refused =
+        refused.filter(|refused| !refused.0.is_empty() || !found.iter().any(Diagnostic::is_error));
+    found.extend(refused.map(|refused| Diagnostic::error(None, refused.0)));
+    let context = format!("While initializing ‘{} :: {}’", member.name, member.class.name);
+    found.into_iter().map(move |mut finding| {
+        finding.span.get_or_insert(member.span);
+        finding.context(&context)
+    })
+}
+
+/// Files that one element reads and another one writes, by whatever name: to write them would be to lose what is to be
+/// read.
+fn overwritten(router: &Router) -> Vec<Diagnostic> {
+    let needs = &router.draft().needs;
+    let read = needs.iter().filter_map(|(id, need)| match need {
+        Need::Read(path) => Some((file_at(path)?, *id)),
+        _ => None,
+    });
+    let read: HashMap<(u64, u64), usize> = read.collect();
+    let written = needs.iter().filter_map(|(id, need)| match need {
+        Need::Write(path) => Some((*id, path, *read.get(&file_at(path)?)?)),
+        _ => None,
+    });
+    // An element may well write what it has read.
+    let lost = written.filter(|(writer, _, reader)| writer != reader);
+    let diagnose = |(writer, path, reader): (usize, &PathBuf, usize)| {
+        let (name, class) = (router.name_of(reader), router.class_of(reader));
+        let path = path.display();
+        let why =
+            format!("{path} would be overwritten, and is the file that ‘{name} :: {class}’ reads");
+        told(router, writer, Vec::new(), Some(Refused(why)))
+    };
+    lost.flat_map(diagnose).collect()
+}
+
+/// The device and the inode of a file that keeps what is written.
+fn file_at(path: &Path) -> Option<(u64, u64)> {
+    let file = path.metadata().ok().filter(Metadata::is_file)?;
+    Some((file.dev(), file.ino()))
 }
 
 /// The state of each thread.
@@ -138,4 +198,73 @@ fn layout(elements: &Elements, reached: impl Fn(usize) -> bool, wiring: &Wiring)
         }
     }
     Layout::new(steps)
+}
+
+#[cfg(test)]
+mod tests {
+    use std::sync::atomic::{AtomicUsize, Ordering::SeqCst};
+
+    use super::*;
+    use crate::element::{Class, Element, Failed, Setup};
+    use crate::run::{Options, check};
+    use crate::{ClassInfo, Registry};
+
+    static STARTED: AtomicUsize = AtomicUsize::new(0);
+    static CLEANED: AtomicUsize = AtomicUsize::new(0);
+
+    /// Refuses if it is told to.
+    struct Choosy(bool);
+
+    impl Element for Choosy {
+        const CLASS: Class = Class::new("Choosy", "0", "a");
+        type Local = ();
+
+        fn configure(setup: &mut Setup<'_>) -> Result<Self, Failed> {
+            let refuses = setup.args.mandatory("REFUSES");
+            setup.args.complete()?;
+            Ok(Self(refuses))
+        }
+
+        fn initialize(&self, _init: &mut Init<'_>) -> Result<(), Refused> {
+            if self.0 { Err(Refused("no".to_owned())) } else { Ok(()) }
+        }
+
+        fn start(&self, _router: &Router) -> Result<(), Refused> {
+            STARTED.fetch_add(1, SeqCst);
+            Ok(())
+        }
+
+        fn cleanup(&self, _router: &Router) -> Result<(), Refused> {
+            CLEANED.fetch_add(1, SeqCst);
+            Ok(())
+        }
+    }
+
+    const CHOOSY: ClassInfo = crate::class_info!(Choosy, "");
+
+    fn configured(text: &str) -> Configured {
+        let mut map = millrace_lang::SourceMap::default();
+        let source = map.add("start.click", text);
+        let (graph, _) = millrace_lang::compile(&mut map, source, &Default::default());
+        let mut registry = Registry::linked();
+        registry.add(&CHOOSY);
+        let (router, found) = check(&graph, &registry, Options::default());
+        router.unwrap_or_else(|| panic!("{found:?}"))
+    }
+
+    #[test]
+    fn elements_start_when_all_are_initialised_and_are_cleaned_up_whatever_follows() {
+        let counts = || [STARTED.swap(0, SeqCst), CLEANED.swap(0, SeqCst)];
+        assert!(initialize(configured("Choosy(false); Choosy(true)"), 1).is_err());
+        assert_eq!(counts(), [0, 2], "one refuses, so that none does what cannot be undone");
+        let engine = initialize(configured("Choosy(false); Choosy(false)"), 1).unwrap();
+        assert_eq!(counts(), [2, 0]);
+        // The program could not open a control socket, say.
+        drop(engine);
+        assert_eq!(counts(), [0, 2]);
+        let engine = initialize(configured("Choosy(false)"), 1).unwrap();
+        engine.router().enter(crate::Phase::Halted);
+        engine.run();
+        assert_eq!(counts(), [1, 1], "it is cleaned up once");
+    }
 }

@@ -12,7 +12,7 @@ use crate::router::Router;
 pub struct Swapped {
     /// The router that runs from now on.
     pub router: Arc<Router>,
-    /// How long packets did not move.
+    /// How long packets did not move: from the call of [`Router::replace`] until all threads of the new router had begun.
     pub pause: Duration,
     /// What the old router's elements could not flush or restore.
     pub complaints: Vec<String>,
@@ -27,14 +27,16 @@ impl Router {
         let told = Instant::now();
         let successor = move |old: &Engine| {
             take_state(&engine, &old.router);
-            let pause = told.elapsed();
+            engine.router.pauses_since(told);
             let router = engine.router.clone();
-            let (old, elements) = (old.router.clone(), old.elements.clone());
-            let clean_up =
-                move || done(Swapped { router, pause, complaints: elements.cleanup(&old) });
-            // Without a thread, `done` is dropped, and the old router's elements go with it.
-            let closing = std::thread::Builder::new().name("millrace-close".to_owned());
-            (engine, closing.spawn(clean_up).ok())
+            let clean_up = move |mut old: Engine| {
+                let complaints = old.clean_up();
+                drop(old);
+                // On virtual time nobody waits for packets.
+                let pause = router.swap_pause().unwrap_or_else(|| told.elapsed());
+                done(Swapped { router, pause, complaints });
+            };
+            (engine, Box::new(clean_up) as Box<dyn FnOnce(Engine) + Send>)
         };
         self.set_successor(Successor(Box::new(successor)));
         self.enter(Phase::Halted);
@@ -42,7 +44,7 @@ impl Router {
 }
 
 /// Has the elements of a new engine take over the state of those with their names and classes in an old router, whose
-/// threads have ended.
+/// threads have ended. Packets that come over count as created.
 fn take_state(new: &Engine, old: &Arc<Router>) {
     let router = &new.router;
     router.clock().advance(old.clock().now());
@@ -50,7 +52,11 @@ fn take_state(new: &Engine, old: &Arc<Router>) {
         let before = old.find(router.name_of(id)).and_then(|id| old.member(id));
         if let Some(before) = before.filter(|before| before.class.name == router.class_of(id)) {
             let init = Init { id, router, predecessor: Some(old), findings: Vec::new() };
+            let held = router.stats_of(id).held;
             element.take_state(&*before.element, &init);
+            // No thread runs this router yet.
+            let came = router.stats_of(id).held.saturating_sub(held);
+            router.stats_on(0)[id].created.add(came);
         }
     }
     if old.has_entered(Phase::Ending) {

@@ -3,11 +3,12 @@
 use std::sync::Arc;
 use std::time::Instant;
 
+use super::roster::{HandedOver, Roster};
 use crate::drops::Reason;
 use crate::engine::{Context, Node};
 use crate::memory::Batch;
 use crate::program::Program;
-use crate::schedule::{Inbox, Move, Task, TimerQueue, Waker};
+use crate::schedule::{Inbox, Task, TimerQueue, Waker};
 use crate::time::Timestamp;
 
 /// What one thread runs.
@@ -15,28 +16,17 @@ pub(super) struct Worker {
     pub(super) cx: Context,
     /// The program for elements that process packets one by one.
     program: Program,
-    tasks: Vec<Task>,
-    leaving: Vec<Leaving>,
+    roster: Roster,
     timers: TimerQueue,
+    /// How many timers have run.
+    timers_run: u64,
     waker: Arc<Waker>,
 }
 
-/// A task waiting to be handed over. It must wait until all packets that this thread put into its rings to
-/// others before are out; otherwise packets from the task's new thread would overtake them.
-struct Leaving {
-    task: Task,
-    to: usize,
-    /// For each element, for each of its rings: packets put in, and taken out, when the task stopped here.
-    handed_over: Vec<Vec<(u64, u64)>>,
-}
-
-impl Leaving {
-    fn is_ready(&self, now: &[Vec<(u64, u64)>]) -> bool {
-        let then = self.handed_over.iter().flatten();
-        // Rings that were made since then have nothing of the task.
-        let now =
-            self.handed_over.iter().zip(now).flat_map(|(then, now)| now.iter().take(then.len()));
-        then.zip(now).all(|((put_in, _), (_, taken_out))| taken_out >= put_in)
+impl Drop for Worker {
+    fn drop(&mut self) {
+        self.timers.inbox().close();
+        self.waker.close();
     }
 }
 
@@ -46,7 +36,7 @@ impl Worker {
         program.link(cx.nodes_mut());
         let waker = cx.router().wakers()[cx.thread()].clone();
         let timers = TimerQueue::default();
-        Self { cx, program, tasks, leaving: Vec::new(), timers, waker }
+        Self { cx, program, roster: Roster::new(tasks), timers, timers_run: 0, waker }
     }
 
     /// Runs each scheduled task once, and the elements downstream of what it sent. Returns whether one did
@@ -54,11 +44,11 @@ impl Worker {
     pub(super) fn run_tasks(&mut self) -> bool {
         let mut worked = false;
         self.cx.begin_round();
-        if self.waker.has_moves() || !self.leaving.is_empty() {
-            worked |= self.move_tasks();
+        if self.roster.changes(&self.waker) {
+            worked |= self.roster.change(&self.waker, || handed_over(&self.cx));
         }
-        for at in 0..self.tasks.len() {
-            let task = &self.tasks[at];
+        for at in 0..self.roster.tasks().len() {
+            let task = &self.roster.tasks()[at];
             if !task.is_scheduled() {
                 continue;
             }
@@ -67,7 +57,7 @@ impl Worker {
             let start = self.cx.mark();
             worked |= self.cx.run_node(element, index, |node, cx| node.run_task(cx));
             self.run_waiting();
-            self.tasks[at].add_cycles(self.cx.cycles_since(start));
+            self.roster.tasks()[at].add_cycles(self.cx.cycles_since(start));
         }
         self.cx.note_work(worked);
         worked
@@ -79,71 +69,32 @@ impl Worker {
         self.program.link(self.cx.nodes_mut());
     }
 
-    /// Hands over tasks that are moving to other threads, and accepts arriving ones. Returns whether one
-    /// left.
-    #[cold]
-    fn move_tasks(&mut self) -> bool {
-        for order in self.waker.take_moves() {
-            match order {
-                Move::Here(task) => self.tasks.push(task),
-                Move::Away(task, to) => self.part_with(task, to),
-            }
-        }
-        let before = self.leaving.len();
-        let now = self.handed_over();
-        for Leaving { task, to, .. } in self.leaving.extract_if(.., |one| one.is_ready(&now)) {
-            task.set_home(to);
-            if let Some(there) = task.waker_of(to) {
-                there.send(Move::Here(task.clone()));
-            }
-        }
-        self.leaving.len() < before
-    }
-
-    /// Takes a task off the thread, to hand it over to another one.
-    fn part_with(&mut self, task: Task, to: usize) {
-        if let Some(leaving) = self.leaving.iter_mut().find(|leaving| leaving.task.is(&task)) {
-            leaving.to = to;
-        } else if let Some(at) = self.tasks.iter().position(|own| own.is(&task)) {
-            self.tasks.remove(at);
-            let handed_over = self.handed_over();
-            self.leaving.push(Leaving { task, to, handed_over });
-        } else if let Some(there) = task.waker_of(task.home()) {
-            // It is on its way to the thread that is to hand it over.
-            there.send(Move::Away(task.clone(), to));
-        }
-    }
-
-    /// For each element, the packets that this thread has handed over to others through it.
-    fn handed_over(&self) -> Vec<Vec<(u64, u64)>> {
-        let rings_of = |node: &Option<Box<dyn Node>>| {
-            let mut rings = Vec::new();
-            if let Some(node) = node {
-                node.handed_over(self.cx.thread(), &mut rings);
-            }
-            rings
-        };
-        self.cx.nodes().iter().map(rings_of).collect()
-    }
-
     /// Whether a task waits to be handed over.
     pub(super) fn has_leaving(&self) -> bool {
-        !self.leaving.is_empty()
+        self.roster.has_leaving()
     }
 
     /// Runs the timers that have expired, and the elements downstream of what they sent. Returns whether
     /// there were any.
     pub(super) fn run_timers(&mut self) -> bool {
         let mut ran = false;
-        // Timers that expire while these run wait for the next round: tasks have their turn.
+        // Timers that expire while these run wait for the next round: tasks have their turn. On virtual time, one that
+        // is scheduled for now again has expired, too.
         let now = self.cx.now();
-        while let Some(timer) = self.timers.pop(now) {
+        for _ in 0..self.timers.len() {
+            let Some(timer) = self.timers.pop(now) else { break };
             ran = true;
+            self.timers_run += 1;
             self.cx.charge();
             self.cx.run_node(timer.element(), timer.index(), |node, cx| node.run_timer(cx));
             self.run_waiting();
         }
         ran
+    }
+
+    /// How many timers have run so far.
+    pub(super) fn timers_run(&self) -> u64 {
+        self.timers_run
     }
 
     /// Asks the element that drives the router whether to continue.
@@ -173,7 +124,7 @@ impl Worker {
     }
 
     pub(super) fn tasks(&self) -> &[Task] {
-        &self.tasks
+        self.roster.tasks()
     }
 
     pub(super) fn waker(&self) -> &Arc<Waker> {
@@ -195,7 +146,7 @@ impl Worker {
     /// Runs the inputs at which packets wait until there are none, or the thread is to give up. Returns whether
     /// there were any.
     fn run_waiting(&mut self) -> bool {
-        const LOOK_UP: u32 = 1 << 14;
+        const LOOK_UP: u32 = 1 << 10;
         let mut runs: u32 = 0;
         while let Some((frame, batch)) = self.cx.waiting().next() {
             self.run_frame(frame as usize, batch);
@@ -236,4 +187,16 @@ impl Worker {
     pub(super) fn share_cycles_out(&mut self) {
         self.program.share_all_out(&self.cx);
     }
+}
+
+/// For each element, the packets that a thread has handed over to others through it.
+fn handed_over(cx: &Context) -> HandedOver {
+    let rings_of = |node: &Option<Box<dyn Node>>| {
+        let mut rings = Vec::new();
+        if let Some(node) = node {
+            node.handed_over(cx.thread(), &mut rings);
+        }
+        rings
+    };
+    cx.nodes().iter().map(rings_of).collect()
 }

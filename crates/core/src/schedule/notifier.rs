@@ -1,15 +1,15 @@
 //! Signals from queues to their pullers.
 
-use std::sync::RwLock;
-use std::sync::atomic::{AtomicBool, Ordering, fence};
-
 use super::task::Task;
+use crate::sync::RwLock;
+use crate::sync::atomic::{AtomicBool, Ordering, fence};
 
 /// Signals whether a queue has packets, and wakes the tasks that wait for some.
 ///
 /// Change it while you hold the queue's lock: then a puller that found the queue empty and a pusher agree on
 /// which came first. Without a lock, the puller calls [`sleep_unless`](Self::sleep_unless) and the pusher
-/// [`wake_unlocked`](Self::wake_unlocked).
+/// [`wake_unlocked`](Self::wake_unlocked), which have fences. A task that is scheduled by this sees what was signalled
+/// before.
 #[derive(Debug, Default)]
 pub struct Notifier {
     active: AtomicBool,
@@ -46,13 +46,13 @@ impl Notifier {
     pub fn sleep(&self) {
         // Who asks time and again is told so by a plain load.
         if self.active.load(Ordering::Relaxed) {
-            self.active.store(false, Ordering::SeqCst);
+            self.active.store(false, Ordering::Relaxed);
         }
     }
 
     /// Whether there are packets, by the last signal.
     pub fn is_active(&self) -> bool {
-        self.active.load(Ordering::SeqCst)
+        self.active.load(Ordering::Relaxed)
     }
 
     /// Adds a task to schedule on [`wake`](Self::wake).
@@ -64,7 +64,7 @@ impl Notifier {
 
     #[cold]
     fn wake_listeners(&self) {
-        self.active.store(true, Ordering::SeqCst);
+        self.active.store(true, Ordering::Relaxed);
         if let Ok(listeners) = self.listeners.read() {
             listeners.iter().for_each(Task::schedule);
         }

@@ -1,12 +1,14 @@
 //! Tasks: work that elements do without an incoming packet.
 
-use std::os::fd::OwnedFd;
-use std::sync::atomic::{AtomicBool, AtomicU32, AtomicUsize, Ordering};
-use std::sync::{Arc, MutexGuard, OnceLock};
+use std::sync::{Arc, OnceLock};
+
+use rustix::fd::OwnedFd;
 
 use super::waker::Waker;
 use crate::Lock;
 use crate::stats::Count;
+use crate::sync::MutexGuard;
+use crate::sync::atomic::{AtomicBool, AtomicU32, AtomicUsize, Ordering, fence};
 
 /// A task of an element. While it is scheduled, its home thread calls [`run_task`](crate::Element::run_task)
 /// round after round. Clones refer to the same task.
@@ -71,19 +73,21 @@ impl Task {
     /// more.
     pub fn rest(&self) {
         let begun = self.0.begun.load(Ordering::Relaxed);
-        // It fails when the task has been scheduled, or taken off by another thread.
+        // It fails when the task has been scheduled, or taken off by another thread: the changes of one word are in one
+        // order, whatever else is not.
         let _ = self.0.schedule.compare_exchange(
             begun | SCHEDULED,
             begun & !SCHEDULED,
-            Ordering::SeqCst,
-            Ordering::SeqCst,
+            Ordering::Relaxed,
+            Ordering::Relaxed,
         );
     }
 
     /// Whether the task is scheduled.
     #[inline]
     pub fn is_scheduled(&self) -> bool {
-        self.0.schedule.load(Ordering::Acquire) & SCHEDULED != 0
+        // What was done before it was scheduled is seen from `begin` on.
+        self.0.schedule.load(Ordering::Relaxed) & SCHEDULED != 0
     }
 
     /// Wakes the task's thread. Call it after giving work to a task that stays scheduled and polls, and so
@@ -150,7 +154,10 @@ impl Task {
     }
 
     pub(crate) fn set_home(&self, home: usize) {
-        self.0.home.store(home, Ordering::SeqCst);
+        self.0.home.store(home, Ordering::Relaxed);
+        // Who schedules the task wakes its new thread, or the new thread, which learns of the task after this, sees that
+        // it is scheduled.
+        fence(Ordering::SeqCst);
     }
 
     pub(crate) fn waker_of(&self, thread: usize) -> Option<&Arc<Waker>> {
@@ -183,6 +190,21 @@ pub(crate) enum Move {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    /// A task knows the wakers, and an order to move it waits with one of them.
+    #[test]
+    fn a_task_that_was_to_move_is_freed_with_its_threads() {
+        let wakers: Arc<[Arc<Waker>]> = (0..2).map(|_| Arc::new(Waker::new())).collect();
+        let task = Task::new(0, 0);
+        task.settle(0, wakers.clone());
+        task.send_to(1);
+        wakers.iter().for_each(|waker| waker.close());
+        // A handler comes too late.
+        task.send_to(1);
+        let left = Arc::downgrade(&wakers);
+        drop((task, wakers));
+        assert_eq!(left.strong_count(), 0);
+    }
 
     #[test]
     fn a_task_does_not_rest_when_it_was_scheduled_since_its_run_began() {

@@ -2,10 +2,11 @@
 
 use std::cmp::Reverse;
 use std::collections::BinaryHeap;
-use std::sync::atomic::{AtomicI64, AtomicUsize, Ordering};
-use std::sync::{Arc, Mutex, OnceLock};
+use std::sync::{Arc, OnceLock};
 
 use super::waker::Waker;
+use crate::Lock;
+use crate::sync::atomic::{AtomicI64, AtomicUsize, Ordering};
 use crate::time::Timestamp;
 
 /// A timer of an element. When it expires, its home thread calls [`run_timer`](crate::Element::run_timer).
@@ -17,7 +18,12 @@ pub struct Timer(Arc<TimerCell>);
 struct TimerCell {
     element: usize,
     index: usize,
+    /// Whoever sets it puts the timer into the inbox afterwards, whose lock and call order this.
     expiry: AtomicI64,
+    /// When it was due the last time that it expired, for the thread that runs it.
+    expired: AtomicI64,
+    /// When the initialisation of its element scheduled it, until the router runs.
+    waits_since: AtomicI64,
     home: AtomicUsize,
     thread: OnceLock<(Arc<Inbox>, Arc<Waker>)>,
 }
@@ -30,6 +36,8 @@ impl Timer {
             element,
             index,
             expiry: AtomicI64::new(NEVER),
+            expired: AtomicI64::new(0),
+            waits_since: AtomicI64::new(NEVER),
             home: AtomicUsize::new(0),
             thread: OnceLock::new(),
         }))
@@ -37,7 +45,8 @@ impl Timer {
 
     /// Sets the time of expiry, from any thread. Replaces a time set before.
     pub fn schedule_at(&self, time: Timestamp) {
-        self.0.expiry.store(time.as_nanos().min(NEVER - 1), Ordering::SeqCst);
+        self.0.waits_since.store(NEVER, Ordering::Relaxed);
+        self.0.expiry.store(time.as_nanos().min(NEVER - 1), Ordering::Relaxed);
         if let Some((inbox, waker)) = self.0.thread.get() {
             inbox.add(self.clone());
             waker.wake();
@@ -46,13 +55,36 @@ impl Timer {
 
     /// Unschedules the timer, from any thread.
     pub fn unschedule(&self) {
-        self.0.expiry.store(NEVER, Ordering::SeqCst);
+        self.0.expiry.store(NEVER, Ordering::Relaxed);
     }
 
     /// When the timer expires, if it is scheduled.
     pub fn expiry(&self) -> Option<Timestamp> {
-        let nanos = self.0.expiry.load(Ordering::SeqCst);
+        let nanos = self.0.expiry.load(Ordering::Relaxed);
         (nanos != NEVER).then(|| Timestamp::from_nanos(nanos))
+    }
+
+    /// When it was due the last time that it expired: it ran then or later. The epoch if it never did.
+    pub fn expired(&self) -> Timestamp {
+        Timestamp::from_nanos(self.0.expired.load(Ordering::Relaxed))
+    }
+
+    /// The element has been initialised, and the router does not run yet: what the timer waits for begins only
+    /// [then](Self::begin).
+    pub(crate) fn hold(&self, now: Timestamp) {
+        if self.expiry().is_some() {
+            self.0.waits_since.store(now.as_nanos(), Ordering::Relaxed);
+        }
+    }
+
+    /// The router begins to run: a timer that was [held](Self::hold) expires later by the time since.
+    pub(crate) fn begin(&self, now: Timestamp) {
+        let since = self.0.waits_since.swap(NEVER, Ordering::Relaxed);
+        if let Some(expiry) = self.expiry().filter(|_| since != NEVER) {
+            let late = now.as_nanos().saturating_sub(since).max(0);
+            let later = expiry.as_nanos().saturating_add(late).min(NEVER - 1);
+            self.0.expiry.store(later, Ordering::Relaxed);
+        }
     }
 
     /// The thread that runs the timer.
@@ -80,33 +112,53 @@ impl Timer {
 
     /// Unschedules the timer if it expires at `nanos`; returns false when it was changed.
     fn expire(&self, nanos: i64) -> bool {
-        self.0.expiry.compare_exchange(nanos, NEVER, Ordering::SeqCst, Ordering::SeqCst).is_ok()
+        let order = Ordering::Relaxed;
+        let expires = self.0.expiry.compare_exchange(nanos, NEVER, order, order).is_ok();
+        if expires {
+            self.0.expired.store(nanos, order);
+        }
+        expires
     }
 }
 
 /// Timers that were scheduled since their thread last checked.
 #[derive(Debug, Default)]
 pub(crate) struct Inbox {
+    /// Who adds a timer calls the thread afterwards: a thread that has heard the call sees this, too.
     pending: AtomicUsize,
-    timers: Mutex<Vec<Timer>>,
+    timers: Lock<Scheduled>,
+}
+
+#[derive(Debug, Default)]
+struct Scheduled {
+    timers: Vec<Timer>,
+    /// The thread has ended.
+    is_closed: bool,
 }
 
 impl Inbox {
     fn add(&self, timer: Timer) {
-        if let Ok(mut timers) = self.timers.lock() {
-            timers.push(timer);
-            self.pending.store(timers.len(), Ordering::SeqCst);
+        let mut scheduled = self.timers.lock();
+        if !scheduled.is_closed {
+            scheduled.timers.push(timer);
+            self.pending.store(scheduled.timers.len(), Ordering::Relaxed);
         }
     }
 
     pub(crate) fn is_empty(&self) -> bool {
-        self.pending.load(Ordering::SeqCst) == 0
+        self.pending.load(Ordering::Relaxed) == 0
     }
 
     fn take(&self) -> Vec<Timer> {
-        let Ok(mut timers) = self.timers.lock() else { return Vec::new() };
-        self.pending.store(0, Ordering::SeqCst);
-        std::mem::take(&mut timers)
+        let mut scheduled = self.timers.lock();
+        self.pending.store(0, Ordering::Relaxed);
+        std::mem::take(&mut scheduled.timers)
+    }
+
+    /// No timer comes any more. A timer knows its inbox: those inside would keep it, and it them.
+    pub(crate) fn close(&self) {
+        self.timers.lock().is_closed = true;
+        drop(self.take());
     }
 }
 
@@ -133,12 +185,18 @@ impl TimerQueue {
     pub(crate) fn next(&mut self) -> Option<Timestamp> {
         self.sort_in();
         while let Some(Reverse(entry)) = self.heap.peek() {
-            if entry.timer.0.expiry.load(Ordering::SeqCst) == entry.nanos {
+            if entry.timer.0.expiry.load(Ordering::Relaxed) == entry.nanos {
                 return Some(Timestamp::from_nanos(entry.nanos));
             }
             self.heap.pop();
         }
         None
+    }
+
+    /// An upper bound for the number of timers that are scheduled.
+    pub(crate) fn len(&mut self) -> usize {
+        self.sort_in();
+        self.heap.len()
     }
 
     /// Removes and returns the next timer that has expired at `now`.
@@ -224,6 +282,46 @@ mod tests {
         let order: Vec<usize> =
             std::iter::from_fn(|| queue.pop(at(20))).map(|t| t.index()).collect();
         assert_eq!(order, [1, 2, 0]);
+    }
+
+    /// A timer knows its inbox and its thread's waker, and the inbox knows the timer.
+    #[test]
+    fn timers_that_nobody_has_taken_are_freed_with_their_thread() {
+        let queue = TimerQueue::default();
+        let set = timer(&queue, 0);
+        set.schedule_at(at(10));
+        let inbox = Arc::downgrade(queue.inbox());
+        queue.inbox().close();
+        // An element that stops may still set one.
+        set.schedule_at(at(20));
+        drop((queue, set));
+        assert_eq!(inbox.strong_count(), 0);
+    }
+
+    #[test]
+    fn what_a_timer_waits_for_begins_when_the_router_runs() {
+        let mut queue = TimerQueue::default();
+        let held = Timer::new(0, 0);
+        held.schedule_at(at(20));
+        held.hold(at(10));
+        held.settle(0, queue.inbox().clone(), Arc::new(Waker::new()));
+        held.begin(at(110));
+        assert_eq!(queue.next(), Some(at(120)));
+        held.begin(at(500));
+        assert_eq!(queue.next(), Some(at(120)), "it begins once");
+        assert!(queue.pop(at(130)).is_some());
+        assert_eq!(held.expired(), at(120));
+
+        let set_again = timer(&queue, 1);
+        set_again.schedule_at(at(20));
+        set_again.hold(at(10));
+        set_again.schedule_at(at(30));
+        set_again.begin(at(110));
+        assert_eq!(set_again.expiry(), Some(at(30)), "a handler has set it since");
+        let idle = timer(&queue, 2);
+        idle.hold(at(10));
+        idle.begin(at(110));
+        assert_eq!(idle.expiry(), None);
     }
 
     #[test]

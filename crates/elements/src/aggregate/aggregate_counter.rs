@@ -1,7 +1,7 @@
 //! AggregateCounter - counts packets or bytes per aggregate
 //!
 //! # Synopsis
-//! `AggregateCounter([keywords BYTES, IP_BYTES, MULTIPACKET, EXTRA_LENGTH, AGGREGATE_FREEZE, AGGREGATE_STOP, AGGREGATE_CALL, COUNT_FREEZE, COUNT_STOP, COUNT_CALL, BANNER])`
+//! `AggregateCounter([keywords BYTES, IP_BYTES, MULTIPACKET, EXTRA_LENGTH, AGGREGATE_FREEZE, AGGREGATE_STOP, AGGREGATE_CALL, COUNT_FREEZE, COUNT_STOP, COUNT_CALL, BANNER, CAPACITY])`
 //!
 //! # Description
 //! Keeps a count for each value of the aggregate annotation. The counts are 32 bits wide and wrap around.
@@ -9,6 +9,8 @@
 //!
 //! A frozen AggregateCounter still counts the aggregates that it knows, but adds no new ones. It treats packets from
 //! input 1 as if it were frozen.
+//!
+//! While there are CAPACITY aggregates, packets of new ones are not counted.
 //!
 //! # Arguments
 //! - BYTES: count bytes, not packets. Keyword, default false.
@@ -23,6 +25,7 @@
 //!   most one of the three.
 //! - COUNT_FREEZE, COUNT_STOP, COUNT_CALL: the same, when the sum of all counts reaches a number.
 //! - BANNER: text for the head of each file. Keyword.
+//! - CAPACITY: maximum number of aggregates. Keyword, default 16777216.
 //!
 //! # Ports
 //! One or two agnostic inputs, one or two agnostic outputs. With two outputs and push, packets that were not counted
@@ -35,6 +38,7 @@
 //! - `write_pdf_file` (write): the same, with each count as a fraction of the sum.
 //! - `write_file` (write): the same, as four-byte little-endian numbers.
 //! - `count`, `nagg` (read): the sum of all counts; the number of aggregates.
+//! - `uncounted` (read): packets that were not counted because there were CAPACITY aggregates.
 //! - `freeze`, `active` (read, write): whether it is frozen; whether it counts at all.
 //! - `stop` (write): sets `active` to false and stops the router.
 //! - `clear` (write): deletes all counts.
@@ -66,11 +70,12 @@ use foldhash::fast::RandomState;
 use millrace_core::args::{FileName, Kind, parse};
 use millrace_core::element::HandlerError;
 use millrace_core::{
-    Batch, Call, Class, Context, Element, Failed, Handlers, Init, Lock, Packet, Refused, Setup,
-    os_error_text, register,
+    Batch, Call, Class, Context, Element, Failed, Footprint, Handlers, Init, Lock, Packet, Refused,
+    Setup, os_error_text, register, standard_output,
 };
 
 use super::aggregate_length::Length;
+use crate::flows::capacity::capacity_or;
 use crate::measure::counter::Trigger;
 
 /// The element; its manual is at the top of the file.
@@ -80,7 +85,14 @@ pub struct AggregateCounter {
     active: AtomicBool,
     counts: Lock<Counts>,
     banner: Lock<Vec<u8>>,
+    /// The maximum number of aggregates.
+    capacity: usize,
+    /// At how many aggregates it freezes or stops by itself.
+    ends_at: Option<usize>,
 }
+
+/// The default of CAPACITY.
+const MOST_AGGREGATES: u32 = 1 << 24;
 
 /// What is counted.
 enum Unit {
@@ -92,6 +104,8 @@ enum Unit {
 struct Counts {
     by_aggregate: HashMap<u32, u32, RandomState>,
     sum: u64,
+    /// Packets of new aggregates for which there was no room.
+    uncounted: u64,
     /// Called before an aggregate is added beyond its number.
     aggregate_call: Option<Trigger>,
     /// Called when the sum reaches its number.
@@ -127,8 +141,9 @@ impl Element for AggregateCounter {
         let length = Length::configure(args, "IP_BYTES");
         let with_extra = args.keyword("MULTIPACKET", true);
         let banner: Vec<u8> = args.keyword("BANNER", Vec::new());
-        let aggregate_call = one_call(setup, "AGGREGATE");
-        let count_call = one_call(setup, "COUNT");
+        let capacity = capacity_or(args, MOST_AGGREGATES);
+        let (aggregate_call, ends_at) = one_call(setup, "AGGREGATE");
+        let (count_call, _) = one_call(setup, "COUNT");
         setup.args.complete()?;
         Ok(Self {
             unit: if bytes { Unit::Bytes(length) } else { Unit::Packets { with_extra } },
@@ -136,6 +151,8 @@ impl Element for AggregateCounter {
             active: true.into(),
             counts: Lock::new(Counts { aggregate_call, count_call, ..Counts::default() }),
             banner: Lock::new(banner),
+            capacity,
+            ends_at: ends_at.map(|at| usize::try_from(at).unwrap_or(usize::MAX)),
         })
     }
 
@@ -169,6 +186,12 @@ impl Element for AggregateCounter {
         let mut counts = self.counts.lock();
         counts.by_aggregate = std::mem::take(&mut before.by_aggregate);
         counts.sum = before.sum;
+        counts.uncounted = before.uncounted;
+    }
+
+    fn footprint(&self) -> Footprint {
+        let most = self.ends_at.map_or(self.capacity, |at| at.min(self.capacity));
+        Footprint::hash_table(most, size_of::<(u32, u32)>())
     }
 
     fn handlers(handlers: &mut Handlers<Self>) {
@@ -183,6 +206,7 @@ impl Element for AggregateCounter {
         }
         handlers.read("count", |counter, _| counter.counts.lock().sum);
         handlers.read("nagg", |counter, _| counter.counts.lock().by_aggregate.len() as u64);
+        handlers.read("uncounted", |counter, _| counter.counts.lock().uncounted);
         handlers.read("freeze", |counter, _| counter.frozen.load(Relaxed));
         handlers.write("freeze", |counter, call| {
             counter.frozen.store(call.parse()?, Relaxed);
@@ -220,13 +244,15 @@ impl Element for AggregateCounter {
     }
 }
 
-/// Reads the keywords PREFIX_FREEZE, PREFIX_STOP and PREFIX_CALL, at most one of which may be given.
-fn one_call(setup: &mut Setup<'_>, prefix: &str) -> Option<Trigger> {
+/// Reads the keywords PREFIX_FREEZE, PREFIX_STOP and PREFIX_CALL, at most one of which may be given. The number is that
+/// of the first two.
+fn one_call(setup: &mut Setup<'_>, prefix: &str) -> (Option<Trigger>, Option<u64>) {
     let name = setup.name().to_owned();
     let args = &mut setup.args;
-    let mut calls = Vec::new();
+    let (mut calls, mut ends_at) = (Vec::new(), None);
     for (word, handler) in [("FREEZE", "freeze true"), ("STOP", "stop")] {
         if let Some(at) = args.read::<u64>(&format!("{prefix}_{word}"), Kind::Keyword) {
+            ends_at = Some(at);
             match parse(&format!("{at} {name}.{handler}"), args.scope()) {
                 Ok(trigger) => calls.push(trigger),
                 Err(message) => args.error((), message),
@@ -240,7 +266,7 @@ fn one_call(setup: &mut Setup<'_>, prefix: &str) -> Option<Trigger> {
         );
         args.error((), message);
     }
-    calls.pop()
+    (calls.pop(), ends_at)
 }
 
 fn call_handlers(
@@ -271,7 +297,8 @@ impl AggregateCounter {
             }
             let frozen = freeze || self.frozen.load(Relaxed);
             let amount = self.unit.of(packet);
-            let counted = self.counts.lock().count(packet.aggregate(), amount, frozen);
+            let counted =
+                self.counts.lock().count(packet.aggregate(), amount, frozen, self.capacity);
             match counted {
                 Counted::Done(counts, call) => {
                     if let Some(call) = call {
@@ -289,7 +316,7 @@ impl AggregateCounter {
         let failed =
             |error: io::Error| HandlerError::from(format!("{}: {}", name.0, os_error_text(&error)));
         if name.0 == "-" {
-            return self.write_to(&mut io::stdout().lock(), format).map_err(failed);
+            return self.write_to(&mut standard_output::for_data().lock(), format).map_err(failed);
         }
         let mut file = BufWriter::new(File::create(name.as_path()).map_err(failed)?);
         self.write_to(&mut file, format).and_then(|()| file.flush()).map_err(failed)
@@ -347,7 +374,7 @@ impl Unit {
 }
 
 impl Counts {
-    fn count(&mut self, aggregate: u32, amount: u32, frozen: bool) -> Counted {
+    fn count(&mut self, aggregate: u32, amount: u32, frozen: bool, capacity: usize) -> Counted {
         match self.by_aggregate.get_mut(&aggregate) {
             Some(count) => *count = count.wrapping_add(amount),
             None if frozen => return Counted::Done(false, None),
@@ -356,6 +383,10 @@ impl Counts {
                 let known = self.by_aggregate.len() as u64;
                 if let Some(call) = self.aggregate_call.take_if(|call| known >= call.at) {
                     return Counted::After(call);
+                }
+                if known >= capacity as u64 {
+                    self.uncounted += 1;
+                    return Counted::Done(false, None);
                 }
                 self.by_aggregate.insert(aggregate, amount);
             }
@@ -368,6 +399,7 @@ impl Counts {
     fn clear(&mut self) {
         self.by_aggregate.clear();
         self.sum = 0;
+        self.uncounted = 0;
     }
 
     fn reaggregate(&mut self) {
@@ -389,6 +421,18 @@ mod tests {
         let mut packet = Packet::with_len(len).unwrap();
         packet.set_aggregate(aggregate);
         packet
+    }
+
+    #[test]
+    fn a_full_table_counts_the_aggregates_that_it_knows() {
+        let mut rig = Rig::new("AggregateCounter(CAPACITY 2)", 1, 2).unwrap();
+        let out = rig.push_packets(0, [1, 2, 3, 1, 4, 2].map(|number| of(number, 60)).into());
+        assert_eq!(out.iter().map(Vec::len).collect::<Vec<_>>(), [4, 2]);
+        let read = ["count", "nagg", "uncounted"].map(|name| rig.read(name).unwrap());
+        assert_eq!(read, ["4", "2", "2"]);
+        rig.write("clear", "").unwrap();
+        rig.push_packets(0, vec![of(3, 60)]);
+        assert_eq!(["count", "uncounted"].map(|name| rig.read(name).unwrap()), ["1", "0"]);
     }
 
     proptest! {

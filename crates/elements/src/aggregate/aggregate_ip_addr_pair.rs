@@ -1,17 +1,17 @@
 //! AggregateIPAddrPair - numbers pairs of source and destination IP addresses
 //!
 //! # Synopsis
-//! `AggregateIPAddrPair()`
+//! `AggregateIPAddrPair([keyword CAPACITY])`
 //!
 //! # Description
 //! Numbers each pair of source and destination address in order of arrival, from 1, and sets the aggregate annotation
 //! of each packet to its pair's number. Packets in both directions have the same number. The paint annotation is 0 for
 //! packets in the direction of the pair's first packet, and 1 for the others.
 //!
-//! Pairs are kept until `clear` is written; each needs about 24 bytes.
+//! Pairs are kept until `clear` is written.
 //!
 //! # Arguments
-//! None.
+//! - CAPACITY: maximum number of pairs. Keyword, default 16777216.
 //!
 //! # Ports
 //! One agnostic input, one agnostic output; an optional push output for packets without an IP header.
@@ -21,7 +21,7 @@
 //!
 //! # Drops
 //! - header not set: the IP header's position is not known, and output 1 is not connected.
-//! - table full: there are two billion pairs.
+//! - table full: the pair is new, and there are CAPACITY pairs.
 //!
 //! # Example
 //! ```click
@@ -33,9 +33,11 @@
 
 use std::sync::atomic::{AtomicU32, Ordering::Relaxed};
 
+use millrace_core::args::Kind;
 use millrace_core::headers::{Header, Ipv4Header};
 use millrace_core::{
-    Class, Element, Failed, Handlers, Moment, PerPacket, Reason, Setup, View, Way, register,
+    Class, Element, Failed, Footprint, Handlers, Moment, PerPacket, Reason, Setup, View, Way,
+    register,
 };
 
 use crate::flows::key::{FlowId, Key};
@@ -49,6 +51,9 @@ pub struct AggregateIpAddrPair {
     next: AtomicU32,
 }
 
+/// The default of CAPACITY.
+const MOST_PAIRS: u32 = 1 << 24;
+
 register!(AggregateIpAddrPair, "aggregate_ip_addr_pair.rs");
 
 impl Element for AggregateIpAddrPair {
@@ -56,8 +61,14 @@ impl Element for AggregateIpAddrPair {
     type Local = ();
 
     fn configure(setup: &mut Setup<'_>) -> Result<Self, Failed> {
+        let capacity = setup.args.in_range("CAPACITY", Kind::Keyword, 1..=1u32 << 30);
         setup.args.complete()?;
-        Ok(Self { pairs: Flows::new(usize::MAX, 0, 0), next: 1.into() })
+        let pairs = Flows::new(capacity.unwrap_or(MOST_PAIRS) as usize, 0, 0);
+        Ok(Self { pairs, next: 1.into() })
+    }
+
+    fn footprint(&self) -> Footprint {
+        self.pairs.footprint()
     }
 
     fn handlers(handlers: &mut Handlers<Self>) {

@@ -1,7 +1,8 @@
 //! AggregateIPFlows - numbers TCP and UDP flows
 //!
 //! # Synopsis
-//! `AggregateIPFlows([keywords TRACEINFO, SOURCE, TCP_TIMEOUT, TCP_DONE_TIMEOUT, UDP_TIMEOUT, FRAGMENT_TIMEOUT, REAP, ICMP, FRAGMENTS])`
+//! `AggregateIPFlows([keywords TRACEINFO, SOURCE, TCP_TIMEOUT, TCP_DONE_TIMEOUT, UDP_TIMEOUT, FRAGMENT_TIMEOUT, REAP, ICMP, FRAGMENTS,
+//! CAPACITY, FRAGMENT_CAPACITY])`
 //!
 //! # Description
 //! Numbers each TCP and UDP flow in the order in which they begin, from 1, and sets the aggregate annotation of each
@@ -16,7 +17,9 @@
 //! Later fragments have no ports. In push context they wait for the first fragment. Everything that arrives meanwhile
 //! between the same hosts waits with them, to keep the order; packets between different hosts may be reordered.
 //!
-//! A flow needs about 100 bytes until it has ended and REAP seconds have passed.
+//! A flow needs 100 to 200 bytes until it has ended and REAP seconds have passed. When there are CAPACITY flows, those
+//! that have ended are deleted at once, at most once in a second; packets of new flows that find no room even so are
+//! dropped.
 //!
 //! # Arguments
 //! - TRACEINFO: a file that gets an XML record for each flow that has ended; `-` is standard output. Keyword.
@@ -30,6 +33,9 @@
 //!   Keyword, default false.
 //! - FRAGMENTS: whether fragments wait. Keyword; default true in push context and false in pull context, where it
 //!   cannot be true.
+//! - CAPACITY: maximum number of flows. Keyword, default 4194304.
+//! - FRAGMENT_CAPACITY: how many packets may wait for first fragments. While as many wait, further fragments are
+//!   dropped, and packets that need not wait overtake those that do. Keyword, default 4096.
 //!
 //! # Ports
 //! One agnostic input, one agnostic output; an optional push output for packets without a flow.
@@ -39,6 +45,7 @@
 //!
 //! # Drops
 //! - no match: the packet belongs to no flow, and output 1 is not connected.
+//! - table full: the flow is new, and there are CAPACITY flows; or it is a fragment, and FRAGMENT_CAPACITY packets wait.
 //! - fragment: its first fragment did not arrive in time.
 //!
 //! # Example
@@ -55,20 +62,20 @@
 
 mod flow_table;
 
-use std::fs::File;
 use std::io::{self, BufWriter, Write};
 use std::sync::atomic::{AtomicBool, Ordering::Relaxed};
 use std::sync::{Arc, OnceLock};
 
 use millrace_core::Router;
-use millrace_core::args::{ElementRef, FileName, Seconds};
+use millrace_core::args::{ElementRef, FileName, Kind, Seconds};
 use millrace_core::{
-    Args, Batch, Class, Context, Element, Failed, Handlers, Init, Lock, Offers, Packet, Reason,
-    Refused, Setup, Task, register,
+    Args, Batch, Class, Context, Element, Failed, Footprint, Handlers, Init, Lock, Need, Offers,
+    OutputFile, Packet, Reason, Refused, Setup, Task, register, standard_output,
 };
 
 use crate::capability::{AggregateNotifier, Ended};
-use flow_table::{FlowTable, Out, Record, Timeouts};
+use crate::flows::capacity::capacity_or;
+use flow_table::{FlowTable, Limits, Out, Record, Timeouts};
 
 /// The element; its manual is at the top of the file.
 pub struct AggregateIpFlows {
@@ -87,10 +94,14 @@ pub struct AggregateIpFlows {
 
 struct State {
     flows: FlowTable,
-    trace: Option<Box<dyn Write + Send>>,
+    trace: Option<Trace>,
     /// Packets waiting to leave.
     out: Vec<Out>,
 }
+
+/// The defaults of CAPACITY and FRAGMENT_CAPACITY.
+const MOST_FLOWS: u32 = 1 << 22;
+const MOST_WAITING: u32 = 4096;
 
 register!(AggregateIpFlows, "aggregate_ip_flows.rs");
 
@@ -111,8 +122,14 @@ impl Element for AggregateIpFlows {
         let trace_file: Option<FileName> = args.optional_keyword("TRACEINFO");
         let source = args.optional_keyword("SOURCE");
         let fragments = args.optional_keyword("FRAGMENTS");
+        let waiting = args.in_range("FRAGMENT_CAPACITY", Kind::Keyword, 1..=1u32 << 30);
+        let limits = Limits {
+            flows: capacity_or(args, MOST_FLOWS),
+            waiting: waiting.unwrap_or(MOST_WAITING) as usize,
+        };
         args.complete()?;
-        let flows = FlowTable::new(timeouts, trace_file.is_some());
+        args.needs(trace_file.as_ref().and_then(Need::write));
+        let flows = FlowTable::new(timeouts, limits, trace_file.is_some());
         Ok(Self {
             icmp,
             fragments,
@@ -135,9 +152,18 @@ impl Element for AggregateIpFlows {
         }
         let _ = self.with_fragments.set(self.fragments.unwrap_or(!is_pull));
         if let Some(name) = &self.trace_file {
-            let mut trace = open(name).map_err(|error| Refused(format!("{}: {error}", name.0)))?;
-            let _ = self.begin_trace(&mut trace, init.router());
-            self.state.lock().trace = Some(trace);
+            self.state.lock().trace =
+                Some(Trace::open(name).map_err(|error| refuse(name, &error))?);
+        }
+        Ok(())
+    }
+
+    fn start(&self, router: &Router) -> Result<(), Refused> {
+        let trace = self.state.lock().trace.take();
+        if let Some((name, trace)) = self.trace_file.as_ref().zip(trace) {
+            let mut trace = trace.begin().map_err(|error| refuse(name, &error))?;
+            let _ = self.begin_trace(&mut trace, router);
+            self.state.lock().trace = Some(Trace::Begun(trace));
         }
         Ok(())
     }
@@ -166,6 +192,10 @@ impl Element for AggregateIpFlows {
         true
     }
 
+    fn footprint(&self) -> Footprint {
+        self.state.lock().flows.footprint()
+    }
+
     fn handlers(handlers: &mut Handlers<Self>) {
         handlers.write("clear", |flows, _| {
             let mut state = flows.state.lock();
@@ -192,7 +222,7 @@ impl Element for AggregateIpFlows {
         let mut state = self.state.lock();
         let records = state.flows.end();
         self.note(&mut state, &records);
-        let Some(mut trace) = state.trace.take() else { return Ok(()) };
+        let Some(Trace::Begun(mut trace)) = state.trace.take() else { return Ok(()) };
         let ended = writeln!(trace, "</trace>").and_then(|()| trace.flush());
         ended.map_err(|error| Refused(error.to_string()))
     }
@@ -204,10 +234,30 @@ fn seconds(args: &mut Args<'_>, name: &str, default: i64) -> i64 {
     time.map_or(default, |time| time.as_secs().min(u32::MAX.into()) as i64)
 }
 
-fn open(name: &FileName) -> io::Result<Box<dyn Write + Send>> {
-    match &*name.0 {
-        "-" => Ok(Box::new(io::stdout())),
-        _ => Ok(Box::new(BufWriter::new(File::create(name.as_path())?))),
+fn refuse(name: &FileName, error: &io::Error) -> Refused {
+    Refused(format!("{}: {error}", name.0))
+}
+
+/// The file TRACEINFO.
+enum Trace {
+    /// Not changed yet.
+    Opened(OutputFile),
+    Begun(Box<dyn Write + Send>),
+}
+
+impl Trace {
+    fn open(name: &FileName) -> io::Result<Self> {
+        match &*name.0 {
+            "-" => Ok(Self::Begun(Box::new(standard_output::for_data()))),
+            _ => OutputFile::open(name.as_path()).map(Self::Opened),
+        }
+    }
+
+    fn begin(self) -> io::Result<Box<dyn Write + Send>> {
+        match self {
+            Self::Opened(file) => Ok(Box::new(BufWriter::new(file.begin()?))),
+            Self::Begun(trace) => Ok(trace),
+        }
     }
 }
 
@@ -252,6 +302,7 @@ impl AggregateIpFlows {
                 }
                 (Out::Other(packet), _) => cx.push_or_drop(1, packet, Reason::NoMatch),
                 (Out::Lost(packet), _) => _ = cx.drop(packet, Reason::Fragment),
+                (Out::Refused(packet), _) => _ = cx.drop(packet, Reason::TableFull),
             }
         }
     }
@@ -264,7 +315,7 @@ impl AggregateIpFlows {
         for ended in self.listeners.lock().iter() {
             ended.note(records.iter().map(|record| record.aggregate));
         }
-        if let Some(trace) = &mut state.trace {
+        if let Some(Trace::Begun(trace)) = &mut state.trace {
             for record in records {
                 // A write error is reported at the end.
                 let _ = record.write(trace);

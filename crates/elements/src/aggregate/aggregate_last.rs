@@ -1,7 +1,7 @@
 //! AggregateLast - keeps the last packet of each aggregate
 //!
 //! # Synopsis
-//! `AggregateLast([keywords NOTIFIER, STOP_AFTER_CLEAR])`
+//! `AggregateLast([keywords NOTIFIER, STOP_AFTER_CLEAR, CAPACITY])`
 //!
 //! # Description
 //! Keeps the latest packet of each aggregate. When the next one arrives, the earlier one leaves by output 1, or is
@@ -11,9 +11,12 @@
 //! A kept packet stands for all of its aggregate: its extra packets and extra length annotations hold the number of
 //! packets and bytes that came before it, and its first timestamp is that of the first packet.
 //!
+//! Each aggregate keeps a packet buffer. While there are CAPACITY aggregates, packets of new ones are dropped.
+//!
 //! # Arguments
 //! - NOTIFIER: an AggregateIPFlows element; a packet leaves when that element ends its aggregate. Keyword.
 //! - STOP_AFTER_CLEAR: stop the router after `clear` has emitted the packets. Keyword, default false.
+//! - CAPACITY: maximum number of aggregates. Keyword, default 65536. The packets count towards `--buffers`.
 //!
 //! # Ports
 //! One push input, one push output; an optional second one for packets that are not the last.
@@ -23,6 +26,7 @@
 //!
 //! # Drops
 //! - filtered: another packet of its aggregate arrived, and output 1 is not connected.
+//! - table full: the packet's aggregate is new, and there are CAPACITY aggregates.
 //! - stopped: the packet was still kept when the router stopped.
 //!
 //! # Example
@@ -44,21 +48,27 @@ use std::sync::{Arc, OnceLock};
 
 use millrace_core::args::ElementRef;
 use millrace_core::{
-    Batch, Class, Context, Element, Failed, Handlers, Init, Lock, Packet, Reason, Refused, Setup,
-    Task, Timestamp, register,
+    Batch, Class, Context, Element, Failed, Footprint, Handlers, Init, Lock, Packet, Reason,
+    Refused, Setup, Task, Timestamp, register,
 };
 
 use crate::capability::{AggregateNotifier, Ended};
+use crate::flows::capacity::capacity_or;
 
 /// The element; its manual is at the top of the file.
 pub struct AggregateLast {
     last: Lock<BTreeMap<u32, Packet>>,
+    /// The maximum number of packets.
+    capacity: usize,
     notifier: Option<ElementRef>,
     ended: OnceLock<Arc<Ended>>,
     clear: AtomicBool,
     stop_after_clear: bool,
     task: Task,
 }
+
+/// The default of CAPACITY.
+const MOST_PACKETS: u32 = 1 << 16;
 
 register!(AggregateLast, "aggregate_last.rs");
 
@@ -69,9 +79,11 @@ impl Element for AggregateLast {
     fn configure(setup: &mut Setup<'_>) -> Result<Self, Failed> {
         let notifier = setup.args.optional_keyword("NOTIFIER");
         let stop_after_clear = setup.args.keyword("STOP_AFTER_CLEAR", false);
+        let capacity = capacity_or(&mut setup.args, MOST_PACKETS);
         setup.args.complete()?;
         Ok(Self {
             last: Lock::default(),
+            capacity,
             notifier,
             ended: OnceLock::new(),
             clear: false.into(),
@@ -91,8 +103,10 @@ impl Element for AggregateLast {
     fn push(&self, cx: &mut Context, (): &mut (), _port: usize, batch: &mut Batch) {
         self.let_ended_go(cx);
         for packet in batch.drain() {
-            if let Some(earlier) = self.keep(packet) {
-                cx.push_or_drop(1, earlier, Reason::Filtered);
+            match self.keep(packet) {
+                Ok(None) => {}
+                Ok(Some(earlier)) => cx.push_or_drop(1, earlier, Reason::Filtered),
+                Err(packet) => _ = cx.drop(packet, Reason::TableFull),
             }
         }
     }
@@ -110,6 +124,12 @@ impl Element for AggregateLast {
         true
     }
 
+    fn footprint(&self) -> Footprint {
+        // The nodes of the tree are at least half full.
+        let nodes = self.capacity.saturating_mul(2 * size_of::<(u32, Packet)>() + 16);
+        Footprint::tables(nodes).and(Footprint::packets(self.capacity))
+    }
+
     fn handlers(handlers: &mut Handlers<Self>) {
         handlers.write("clear", |last, _| {
             last.clear.store(true, Relaxed);
@@ -124,9 +144,10 @@ impl Element for AggregateLast {
 }
 
 impl AggregateLast {
-    /// Keeps a packet; returns the one that it replaces.
-    fn keep(&self, mut packet: Packet) -> Option<Packet> {
+    /// Keeps a packet; returns the one that it replaces. The packet comes back if there is no room for it.
+    fn keep(&self, mut packet: Packet) -> Result<Option<Packet>, Packet> {
         let mut last = self.last.lock();
+        let is_full = last.len() >= self.capacity;
         let first_time = match last.get(&packet.aggregate()) {
             Some(earlier) => {
                 let packets = earlier.extra_packets().wrapping_add(packet.extra_packets());
@@ -135,11 +156,12 @@ impl AggregateLast {
                 packet.set_extra_length(bytes.wrapping_add(earlier.len() as u32));
                 earlier.first_timestamp()
             }
+            None if is_full => return Err(packet),
             None if packet.first_timestamp() == Timestamp::ZERO => packet.timestamp(),
             None => packet.first_timestamp(),
         };
         packet.set_first_timestamp(first_time);
-        last.insert(packet.aggregate(), packet)
+        Ok(last.insert(packet.aggregate(), packet))
     }
 
     fn let_ended_go(&self, cx: &mut Context) {
@@ -150,5 +172,26 @@ impl AggregateLast {
                 cx.push(0, packet);
             }
         }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use millrace_core::testing::Rig;
+    use millrace_core::{Packet, Reason};
+
+    #[test]
+    fn a_full_table_keeps_the_last_packets_of_the_aggregates_that_it_knows() {
+        let mut rig = Rig::new("AggregateLast(CAPACITY 2)", 1, 2).unwrap();
+        let packets = [1, 2, 3, 1].map(|aggregate| {
+            let mut packet = Packet::with_len(60).unwrap();
+            packet.set_aggregate(aggregate);
+            packet
+        });
+        let out = rig.push_packets(0, packets.into());
+        // The earlier one of aggregate 1; the one of aggregate 3 is dropped.
+        assert_eq!(out.iter().map(Vec::len).collect::<Vec<_>>(), [0, 1]);
+        assert_eq!(out[1][0].aggregate(), 1);
+        assert_eq!(rig.stats().drops, [(Reason::TableFull, 1)]);
     }
 }

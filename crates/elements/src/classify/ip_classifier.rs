@@ -37,7 +37,23 @@
 //!
 //! A condition on bytes that the packet does not have does not hold, and `not` of it does.
 //!
-//! Packets must have their IP header position set (by CheckIPHeader or MarkIPHeader). Others are dropped, unless the
+//! Without words for IPv6 or states, patterns read every header as an IPv4 header, as Click's do. With one such word in any
+//! pattern, all of them tell the versions apart: `ip`, IPv4 addresses, `icmp`, `len`, `id` and `hl` hold for IPv4 only, the
+//! words below for IPv6 only, and conditions without any of these - `tcp dst port 22`, `proto`, `ttl`, `tos`, `dscp`,
+//! `frag` - for both.
+//!
+//! - `ip6`: IPv6 packets; `ip`: IPv4 packets.
+//! - `[SD] [ip6] host ADDR6`, `[SD] [ip6] net NET6`: packets from or to an IPv6 address or network, `ADDR6/BITS`.
+//! - `ip6 hlim N`, `ip6 tos N`, `ip6 dscp N`, `ip6 frag`: as for IPv4; `hlim` is the hop limit.
+//! - `ip6 ext EXT`: packets with an extension header: `hop`, `routing`, `frag`, `auth`, `dest`, or its number.
+//! - `icmp6 type TYPE`: ICMPv6 packets of a type, by name or number.
+//! - `ip6[POS:LEN] N`: bytes of the IPv6 header.
+//! - `new`, `established`, `related`, `invalid`, `untracked`: what a ConnectionTracker upstream found the packet to be to its
+//!   connection.
+//!
+//! Protocol and ports of an IPv6 packet are those behind its extension headers.
+//!
+//! Packets must have their IP header position set (by CheckIPHeader, CheckIP6Header or MarkIPHeader). Others are dropped, unless the
 //! patterns treat all packets alike.
 //!
 //! # Arguments
@@ -67,17 +83,19 @@
 //! ```
 //!
 //! # See also
-//! IPFilter, Classifier, CheckIPHeader, MarkIPHeader, AddressInfo
+//! IPFilter, ConnectionTracker, Classifier, CheckIPHeader, CheckIP6Header, MarkIPHeader, AddressInfo
 
 use millrace_core::args::Args;
 use millrace_core::element::{ANY_HANDLER, HandlerError};
 use millrace_core::memory::Ports;
 use millrace_core::{
-    Batch, Call, Class, Context, Element, Failed, Handlers, Packet, Reason, Setup, isa, register,
+    Batch, Call, Class, Context, Element, Failed, Handlers, Init, Packet, Reason, Refused, Setup,
+    isa, register,
 };
 
 use super::patterns::arguments::Patterns;
 use super::patterns::in_force::{self, Exchangeable, InForce};
+use super::patterns::states::look_for_tracker;
 use super::program::{DROP, FilterProgram, IpSections, Otherwise};
 
 /// The element; its manual is at the top of the file.
@@ -102,6 +120,11 @@ impl Element for IpClassifier {
         let outputs = setup.outputs();
         let current = compile(&mut setup.args, outputs)?;
         Ok(Self { outputs, current: InForce::new(current) })
+    }
+
+    fn initialize(&self, init: &mut Init<'_>) -> Result<(), Refused> {
+        look_for_tracker(init, &self.current.keep().program);
+        Ok(())
     }
 
     fn push(&self, cx: &mut Context, (): &mut (), _port: usize, batch: &mut Batch) {
@@ -189,6 +212,10 @@ pub(super) fn classify_all<'p>(
         dropped: Context::port_to_drop(otherwise),
         no_sections: Context::port_to_drop(Reason::NoHeader),
     };
+    if program.looks_at_state() {
+        classify_by_state(program, batch, otherwise, ports);
+        return ports;
+    }
     let parts = Parts::of(program);
     isa::run(
         #[inline(always)]
@@ -205,6 +232,18 @@ pub(super) fn classify_all<'p>(
     ports
 }
 
+/// The same for rules that ask for the state of connections, apart from those that do not, which it would slow down.
+#[inline(never)]
+fn classify_by_state(
+    program: &FilterProgram,
+    batch: &Batch,
+    otherwise: Otherwise,
+    ports: &mut [u16],
+) {
+    let parts = Parts::of(program);
+    program.classify_all(batch, |packet| parts.take_with_state(packet), otherwise, ports);
+}
+
 /// The output for a packet, or the reason for dropping it: `otherwise`, if the program drops it.
 #[inline]
 pub(super) fn classify(
@@ -215,7 +254,12 @@ pub(super) fn classify(
     let sections = if program.is_constant() {
         IpSections::default()
     } else {
-        Parts::of(program).take(packet).ok_or(Reason::NoHeader)?
+        let parts = Parts::of(program);
+        let sections = match program.looks_at_state() {
+            true => parts.take_with_state(packet),
+            false => parts.take(packet),
+        };
+        sections.ok_or(Reason::NoHeader)?
     };
     match program.classify(&sections) {
         DROP => Err(otherwise),
@@ -245,7 +289,13 @@ impl Parts {
             mac: mac.unwrap_or_default(),
             network: packet.network_data()?,
             transport: transport.unwrap_or_default(),
+            state: 0,
         })
+    }
+
+    /// The same with the state of the packet's connection.
+    fn take_with_state(self, packet: &Packet) -> Option<IpSections<'_>> {
+        Some(IpSections { state: packet.connection(), ..self.take(packet)? })
     }
 }
 

@@ -5,7 +5,8 @@
 //!
 //! # Description
 //! Applies to each packet the action of the first rule whose pattern it matches, and drops packets that match none.
-//! Patterns are those of IPClassifier.
+//! Patterns are those of IPClassifier, also with words for IPv6 and, behind a ConnectionTracker, for the state of
+//! connections.
 //!
 //! An ACTION is `allow`, which means output 0; `drop` or `deny`; or the number of an output. Instead of a rule,
 //! `file NAME` includes the rules in a file, one per line; the file is read when the router starts.
@@ -19,6 +20,9 @@
 //! about 650 bytes per rule of any form, 300 for typical firewall rules, and at most 32 MiB for each of the sixteen
 //! fields that most rules test. Conditions on other fields are checked rule by rule, when everything else matches.
 //!
+//! Rules that have words for IPv6 or for states are compiled once for each IP version and state; conditions that these
+//! decide cost nothing.
+//!
 //! # Arguments
 //! - ACTION PATTERN: a rule. Any number.
 //! - CACHING: whether each thread remembers the output of the last flow for the next packet of that flow. It has no
@@ -31,7 +35,8 @@
 //! - `program` (read): the decision program, as in Click. Each line tests whether four bytes of the packet, under a
 //!   mask, have a value, and states the next step; `[X]` drops. Offsets from 512 on count from the transport header,
 //!   others from 256 on from the IP header, the rest from two bytes before the MAC header. With 32 or more rules it is
-//!   compiled when first read, which takes seconds for thousands of rules.
+//!   compiled when first read, which takes seconds for thousands of rules. If rules are compiled for several cases, each
+//!   program stands behind the cases that it is for.
 //! - `config` (read, write): the arguments. New ones take effect at once, or, if any has an error, not at all.
 //! - `rules` (read): the current rules, including those of files, one per line, with their numbers from 0.
 //! - `insert N RULE` (write): inserts a rule before rule N, or at the end; `add RULE` (write): at the end. With
@@ -61,7 +66,7 @@
 //! ```
 //!
 //! # See also
-//! IPClassifier, Classifier, CheckIPHeader, MarkIPHeader, AddressInfo
+//! IPClassifier, ConnectionTracker, Classifier, CheckIPHeader, CheckIP6Header, MarkIPHeader, AddressInfo
 
 mod rule_list;
 
@@ -72,13 +77,14 @@ use millrace_core::args::{Args, Scope};
 use millrace_core::element::HandlerError;
 use millrace_core::memory::Ports;
 use millrace_core::{
-    Batch, Call, Class, Context, Count, Element, Failed, Handlers, Init, Packet, PerThread, Reason,
-    Refused, Setup, register,
+    Batch, Call, Class, Context, Count, Element, Failed, Handlers, Init, Need, Packet, PerThread,
+    Reason, Refused, Setup, register,
 };
 
 use super::ip_classifier::{self, FlowKey};
 use super::patterns::arguments::Patterns;
 use super::patterns::in_force::{self, Exchangeable, InForce};
+use super::patterns::states::look_for_tracker;
 use super::program::FilterProgram;
 use rule_list::RuleList;
 
@@ -136,6 +142,7 @@ impl Element for IpFilter {
             let list = compile_with_files(&current.rules, self.outputs, &scope)?;
             self.current.exchange(current.with(list), None);
         }
+        look_for_tracker(init, &self.current.keep().list.program);
         Ok(())
     }
 
@@ -307,6 +314,7 @@ fn configure(args: &mut Args<'_>, outputs: usize) -> Result<Current, Failed> {
     let (Ok((_, findings)) | Err(findings)) = &compiled;
     rules.report(findings, args);
     args.complete()?;
+    args.needs(rules.plain.iter().filter_map(|rule| Need::read(file_name(rule)?)));
     let (program, _) = compiled.map_err(|_| Failed)?;
     static EPOCHS: AtomicU64 = AtomicU64::new(0);
     let list = RuleList::new(&own, program, outputs);

@@ -308,7 +308,7 @@ mod tests {
         let message = rig.write("load", "").unwrap_err().to_string();
         let name = path.display();
         let expected = format!(
-            "{name}:2:47: no output 2, there are 2\n\
+            "{name}:2:47: there is no output 2; the number of outputs is 2\n\
              {name}:3:1: expected ‘@’ and the source prefix, not ‘x’"
         );
         assert_eq!(message, expected);
@@ -322,7 +322,7 @@ mod tests {
         }
         std::fs::write(&path, b"# rules\n@\xff\n").unwrap();
         let message = rig.write("load", "").unwrap_err().to_string();
-        assert_eq!(message, format!("{name}:2:2: what stands there is no text in UTF-8"));
+        assert_eq!(message, format!("{name}:2:2: it is not UTF-8 text"));
         for file in ["/dev/zero", "/", "/no/such/file"] {
             let message = rig.write("load", file).unwrap_err().to_string();
             assert!(message.starts_with(&format!("{file}: ")), "{message}");
@@ -361,15 +361,19 @@ mod tests {
         rig.write("remove", "0").unwrap();
         assert_eq!(goes(&mut rig), [0, 0, 0]);
         for (handler, text, message) in [
-            ("remove", "1", "no rule 1, there are 1"),
+            ("remove", "1", "there is no rule 1; the number of rules is 1"),
             ("remove", "x", "the first word should be the number of a rule"),
-            ("remove", "0 1", "nothing may follow the number of a rule, not ‘1’"),
-            ("replace", &format!("1 {all} 1"), "no rule 1, there are 1"),
-            ("insert", &format!("0 {all} 3"), "line 1, column 48: no output 3, there are 3"),
+            ("remove", "0 1", "expected nothing after the number of a rule, not ‘1’"),
+            ("replace", &format!("1 {all} 1"), "there is no rule 1; the number of rules is 1"),
+            (
+                "insert",
+                &format!("0 {all} 3"),
+                "line 1, column 48: there is no output 3; the number of outputs is 3",
+            ),
             (
                 "add",
                 "@1.2.3.4/40",
-                "line 1, column 10: ‘40’ is no prefix length, 0 to 32, and no mask",
+                "line 1, column 10: ‘40’ is neither a prefix length, 0 to 32, nor a mask",
             ),
             ("rules", "\n y", "line 1, column 1: expected ‘@’ and the source prefix, not ‘y’"),
         ] {
@@ -402,12 +406,15 @@ mod tests {
     #[test]
     fn errors_are_reported() {
         for (arguments, expected) in [
-            ("", "there is nothing to classify by: FILE or RULE is missing"),
-            ("RULE \"@1.2.3.4/8 x\"", "RULE: column 12: ‘x’ is no IPv4 address"),
-            ("RULE \"@1.2.3.4/8 1.2.3.4/8 0:1 0:1 0/0 7\"", "RULE: no output 7, there are 2"),
+            ("", "there are no rules: FILE or RULE is missing"),
+            ("RULE \"@1.2.3.4/8 x\"", "RULE: column 12: ‘x’ is not an IPv4 address"),
+            (
+                "RULE \"@1.2.3.4/8 1.2.3.4/8 0:1 0:1 0/0 7\"",
+                "RULE: there is no output 7; the number of outputs is 2",
+            ),
             (
                 "RULE \"@1.2.3.4/8 1.2.3.4/8 0:1 0:1 0/0 1\", DEFAULT 2",
-                "DEFAULT: no output 2, there are 2",
+                "DEFAULT: there is no output 2; the number of outputs is 2",
             ),
         ] {
             let Err(diagnostics) = Rig::new(&format!("SDNClassifier({arguments})"), 1, 2) else {

@@ -32,7 +32,9 @@
 //! # See also
 //! Script
 
-use millrace_core::{Class, Context, Element, Failed, Handlers, Init, Refused, Setup, register};
+use millrace_core::{
+    Class, Context, Element, Failed, Handlers, Init, Inspection, Refused, Setup, register,
+};
 
 use super::script::{Kind, Script, script_handlers};
 
@@ -50,6 +52,10 @@ impl Element for DriverManager {
 
     fn configure(setup: &mut Setup<'_>) -> Result<Self, Failed> {
         Ok(Self { script: Script::configure_as(setup, Kind::Driver)? })
+    }
+
+    fn inspect(&self, inspection: &mut Inspection<'_>) {
+        Element::inspect(&self.script, inspection);
     }
 
     fn initialize(&self, init: &mut Init<'_>) -> Result<(), Refused> {

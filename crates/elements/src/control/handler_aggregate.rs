@@ -15,7 +15,7 @@
 //!
 //! # Handlers
 //! - `add` (read): the sum; the parameter names the handler to read, as in `a.add count`.
-//! - `avg` (read): the average, with the same parameter.
+//! - `avg` (read): the average, with the same parameter; 0 without elements.
 //!
 //! # Drops
 //! None.
@@ -54,7 +54,7 @@ impl Element for HandlerAggregate {
 
     fn handlers(handlers: &mut Handlers<Self>) {
         handlers.try_read("add", |all, call| all.sum(call));
-        handlers.try_read("avg", |all, call| Ok(all.sum(call)? / all.elements.len() as f64));
+        handlers.try_read("avg", |all, call| Ok(all.sum(call)? / all.elements.len().max(1) as f64));
     }
 }
 

@@ -39,7 +39,7 @@ use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering::Relaxed};
 
 use millrace_core::args::{ArgText, HandlerRef, Seconds};
 use millrace_core::{
-    Arg, Class, Context, Element, Failed, Handlers, Init, Refused, Setup, Timer, Timestamp,
+    Arg, Class, Context, Element, Failed, Handlers, Init, Need, Refused, Setup, Timer, Timestamp,
     register,
 };
 
@@ -82,6 +82,10 @@ impl Element for PokeHandlers {
                         Step::Stop => Some("stop"),
                         _ => None,
                     };
+                    if let Step::Write(handler, text) = &step {
+                        let need = Need::of_call(handler.handler(), text.as_bytes());
+                        setup.args.needs(need);
+                    }
                     steps.push((std::mem::replace(&mut wait, Timestamp::ZERO), step));
                     if let Some(word) = last {
                         if at + 1 < arguments.len() {

@@ -5,7 +5,8 @@
 //!
 //! # Description
 //! With the same SEED, everything random in the router is the same in each run, from elements that choose at random to
-//! the `random` handler of Script.
+//! the `random` handler of Script. This handler, the ports that rewriters choose and the flows of FastUDPFlows are those
+//! that Click chooses after the same SEED; what is decided for each packet, as by RandomSample, is not.
 //!
 //! # Arguments
 //! - SEED: an integer. Default: none; each run is different.
@@ -27,7 +28,7 @@
 //! ```
 //!
 //! # See also
-//! Script
+//! Script, FastUDPFlows, IPRewriter
 
 use millrace_core::{Class, Element, Failed, Handlers, Setup, register};
 
@@ -65,7 +66,7 @@ mod tests {
     #[test]
     fn a_seed_is_a_number() {
         let mut rig = Rig::new("RandomSeed(5)", 0, 0).unwrap();
-        let random = |rig: &Rig| rig.router().random().u64(..);
+        let random = |rig: &Rig| rig.router().random().draw();
         let first = random(&rig);
         rig.write("seed", "5").unwrap();
         assert_eq!(random(&rig), first);

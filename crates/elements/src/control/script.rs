@@ -33,8 +33,9 @@
 //!   `PASSIVE`: runs when its `run` handler is called; `$args` is the parameter, `$1`, `$2`... its words, `$#` their
 //!   number. `PROXY`: runs for every handler that the element does not have; `$0` is the handler's name, `$write`
 //!   whether it is written. `PACKET`: runs for each packet; `$input` is the input port, and the value returned is the
-//!   output. `SIGNAL SIGNAL...`: runs when one of these signals arrives, by number or by name (`HUP`, `USR1`...); until
-//!   the script ends, further signals have their usual effect. Default: PACKET with ports, else ACTIVE.
+//!   output. `SIGNAL SIGNAL...`: runs when one of these signals arrives, by number or by name (`HUP`, `USR1`...). A
+//!   signal that arrives while the script runs or waits runs it again when it has ended with `end`; after any other end
+//!   signals have their usual effect. Default: PACKET with ports, else ACTIVE.
 //!
 //! # Ports
 //! Any number; the first input and output are agnostic, the others push. Only PACKET scripts use them.
@@ -47,8 +48,9 @@
 //!   of a variable, by default `args`.
 //! - `now`, `now_steady` (read): the time. `random` (read): a random integer; below N; from N1 to N2.
 //! - `readable`, `writable` (read): whether all the given handlers exist and can be read or written.
-//! - `add sub mul div idiv mod rem neg abs ceil min max avg count popcount gt_vec eq ne gt ge lt le not and or nand nor
-//!   if in first nth sort length unquote sprintf htons htonl ntohs ntohl` (read): functions of their parameters.
+//! - `add sub mul div idiv mod rem neg abs ceil floor round min max avg count popcount gt_vec get_vec eq ne gt ge lt le
+//!   not and or nand nor if in first nth sort length unquote sprintf htons htonl ntohs ntohl` (read): functions of
+//!   their parameters.
 //! - `cat`, `catq` (read): the contents of a file; `catq` quotes them. `kill` (read): `SIGNAL PROCESS...` sends a
 //!   signal. Control sockets do not serve these three.
 //!
@@ -68,11 +70,12 @@ mod errors;
 mod functions;
 mod machine;
 mod names;
+mod names_checked;
 mod program;
 mod signals;
 
 use millrace_core::args::{ArgText, Kind as ArgKind, Scope};
-use millrace_core::element::{ANY_HANDLER, HandlerError, Text};
+use millrace_core::element::{ANY_HANDLER, HandlerError, Inspection, Text};
 use millrace_core::{
     Args, Batch, Call, Class, Context, Element, Failed, Handlers, Init, Reason, Refused, Setup,
     register,
@@ -103,6 +106,10 @@ impl Element for Script {
     fn configure(setup: &mut Setup<'_>) -> Result<Self, Failed> {
         let ported = setup.inputs() + setup.outputs() > 0;
         Self::configure_as(setup, if ported { Kind::Packet } else { Kind::Active })
+    }
+
+    fn inspect(&self, inspection: &mut Inspection<'_>) {
+        names_checked::advise(&self.machine.program, inspection);
     }
 
     fn initialize(&self, init: &mut Init<'_>) -> Result<(), Refused> {
@@ -167,6 +174,7 @@ impl Script {
         }
         let program = Program::read(&mut setup.args, kind == Kind::Driver);
         setup.args.complete()?;
+        setup.args.needs(program.files());
         let timer = setup.timer();
         Ok(Self { machine: Machine::new(program, kind, timer) })
     }
@@ -351,19 +359,17 @@ fn kind_argument(args: &mut Args<'_>) -> Result<Option<Kind>, Failed> {
     Ok(Some(kind))
 }
 
-fn random(call: &Call<'_>) -> Result<u64, HandlerError> {
-    /// `RAND_MAX` of the C library.
-    const MOST: u64 = 0x7fff_ffff;
+fn random(call: &Call<'_>) -> Result<u32, HandlerError> {
     let text = call.text();
     let words = functions::words(&text);
     let numbers: Result<Vec<u32>, _> =
         words.iter().map(|word| millrace_core::args::parse(word, &call.scope())).collect();
     let numbers = numbers.map_err(|_| "bad N")?;
-    let mut random = call.router().random();
+    let random = call.router().random();
     match numbers.as_slice() {
-        [] => Ok(random.u64(0..=MOST)),
-        &[n] if n > 0 => Ok(random.u64(0..u64::from(n))),
-        &[low, high] if low <= high => Ok(random.u64(u64::from(low)..=u64::from(high))),
+        [] => Ok(random.draw()),
+        &[n] if n > 0 => Ok(random.between(0, n - 1)),
+        &[low, high] if low <= high => Ok(random.between(low, high)),
         [_] | [_, _] => Err("bad N".into()),
         _ => Err("too many arguments; expected ‘N1, [N2]’".into()),
     }

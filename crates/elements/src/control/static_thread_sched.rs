@@ -12,7 +12,8 @@
 //! Devices that are not listed here receive only on threads that are not named here, if there are any.
 //!
 //! # Arguments
-//! - ELEMENT THREAD: an element and a thread, or -1. Any number of them.
+//! - ELEMENT THREAD: an element and a thread, or -1. Any number of them. THREAD may be written
+//!   NODE/NUMBER, as in FastClick, and then means thread NUMBER: the plan, not NODE, says on which NUMA node it runs.
 //!
 //! # Ports
 //! None.
@@ -32,7 +33,9 @@
 //! # See also
 //! BalancedThreadSched, Pipeliner
 
-use millrace_core::{Class, Element, Failed, Setup, register};
+use millrace_core::args::ArgText;
+use millrace_core::topology::Topology;
+use millrace_core::{Args, Class, Element, Failed, Setup, register};
 
 /// The element; its manual is at the top of the file.
 pub struct StaticThreadSched;
@@ -51,6 +54,7 @@ impl Element for StaticThreadSched {
                 setup.args.error(&name, message);
                 continue;
             };
+            let thread = without_node(&mut setup.args, thread);
             match setup.args.parse_as::<i32>("THREAD", &thread) {
                 Some(-1) => setup.pin(&element, None),
                 Some(number) => match usize::try_from(number) {
@@ -65,6 +69,19 @@ impl Element for StaticThreadSched {
     }
 }
 
+/// The number of the thread in NODE/NUMBER.
+fn without_node(args: &mut Args<'_>, thread: ArgText) -> ArgText {
+    let Some((node, number)) = thread.as_str().split_once('/') else { return thread };
+    if node.parse::<u8>().is_err() {
+        args.error(&thread, "THREAD must be a number, or NODE/NUMBER");
+    }
+    if Topology::machine().nodes().len() > 1 {
+        args.advise(&thread, "the NUMA node is not considered, only the number of the thread");
+    }
+    let end = thread.as_str().len();
+    thread.part(end - number.len()..end)
+}
+
 #[cfg(test)]
 mod tests {
     use millrace_core::testing::Rig;
@@ -73,6 +90,9 @@ mod tests {
     fn unknown_elements_and_invalid_threads_are_refused() {
         assert!(Rig::new("StaticThreadSched(x 0)", 0, 0).is_ok());
         assert!(Rig::new("StaticThreadSched(x 0, x -1)", 0, 0).is_ok());
+        assert!(Rig::new("StaticThreadSched(x 0/1)", 0, 0).is_ok());
+        assert!(Rig::new("StaticThreadSched(x a/1)", 0, 0).is_err());
+        assert!(Rig::new("StaticThreadSched(x 0/)", 0, 0).is_err());
         assert!(Rig::new("StaticThreadSched(x -2)", 0, 0).is_err());
         assert!(Rig::new("StaticThreadSched(y 0)", 0, 0).is_err());
         assert!(Rig::new("StaticThreadSched(x first)", 0, 0).is_err());

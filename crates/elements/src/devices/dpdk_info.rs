@@ -1,7 +1,7 @@
 //! DPDKInfo - configures the packet memory (mbuf pools) of DPDK
 //!
 //! # Synopsis
-//! `DPDKInfo([NB_MBUF, keywords MBUF_SIZE, MBUF_CACHE_SIZE, RX_PTHRESH, RX_HTHRESH, RX_WTHRESH,
+//! `DPDKInfo([NB_MBUF, keywords NB_SOCKET_MBUF, MBUF_SIZE, MBUF_CACHE_SIZE, RX_PTHRESH, RX_HTHRESH, RX_WTHRESH,
 //! TX_PTHRESH, TX_HTHRESH, TX_WTHRESH])`
 //!
 //! # Description
@@ -13,6 +13,8 @@
 //!
 //! # Arguments
 //! - NB_MBUF: number of mbufs in a pool. Positional. Default 65536, or as many as fit in memory.
+//! - NB_SOCKET_MBUF: the same, under the name that FastClick gives to the number for each NUMA node, which is what
+//!   NB_MBUF means here. Use one of the two.
 //! - MBUF_SIZE: bytes of an mbuf's buffer, 128 of them in front of the packet. Default 2176, or what
 //!   the largest MTU needs.
 //! - MBUF_CACHE_SIZE: maximum number of mbufs in a thread's cache, at most 512. Default 512.
@@ -72,6 +74,11 @@ impl Element for DpdkInfo {
     fn configure(setup: &mut Setup<'_>) -> Result<Self, Failed> {
         let args = &mut setup.args;
         let mbufs = args.in_range("NB_MBUF", Kind::Positional, 1024..=1u32 << 26);
+        let of_node = args.in_range("NB_SOCKET_MBUF", Kind::Keyword, 1024..=1u32 << 26);
+        if mbufs.is_some() && of_node.is_some() {
+            args.error("NB_SOCKET_MBUF", "NB_MBUF and NB_SOCKET_MBUF are the same: give one");
+        }
+        let mbufs = mbufs.or(of_node);
         let room = args.in_range("MBUF_SIZE", Kind::Keyword, 512..=u16::MAX - 64);
         let cache = args.in_range("MBUF_CACHE_SIZE", Kind::Keyword, 0..=512u32);
         let names =
@@ -120,6 +127,8 @@ mod tests {
     fn configures_memory_and_rejects_unsupported_arguments() {
         let rig = Rig::new("DPDKInfo(4096, MBUF_SIZE 4096, RX_PTHRESH 8)", 0, 0).unwrap();
         assert_eq!(rig.read("pools").unwrap(), "", "there is no DPDK in this process");
+        assert!(Rig::new("DPDKInfo(NB_SOCKET_MBUF 4096)", 0, 0).is_ok());
+        assert!(Rig::new("DPDKInfo(4096, NB_SOCKET_MBUF 4096)", 0, 0).is_err());
         for bad in ["DPDKInfo(0)", "DPDKInfo(MBUF_CACHE_SIZE 513)", "DPDKInfo(RING_SIZE 64)"] {
             assert!(Rig::new(bad, 0, 0).is_err(), "{bad}");
         }

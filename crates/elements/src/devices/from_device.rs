@@ -81,31 +81,28 @@
 use millrace_core::args::{Kind, Word};
 use millrace_core::element::Receiving;
 use millrace_core::{
-    Args, Batch, Class, Context, Element, Failed, Handlers, Init, Packet, Reason, Refused, Router,
-    Setup, register,
+    Args, Batch, Class, Context, Failed, Handlers, Packet, Reason, Setup, register,
 };
 use millrace_io::pcap::LinkType;
 use millrace_io::{Method, RxOptions, bpf, libpcap};
 
 use super::interface::force_ip::force_ip;
-use super::interface::receive::{self, Receives, Reception, Wanted};
+use super::interface::receive::{DeviceInput, InputClass, Reception, Wanted};
 use super::interface::{method, threading};
 
-/// The element; its manual is at the top of the file.
+/// The class; its manual is at the top of the file.
 pub struct FromDevice {
     force_ip: bool,
     /// 0 accepts any.
     protocol: u16,
-    reception: Reception,
 }
 
-register!(FromDevice, "from_device.rs");
+register!(DeviceInput<FromDevice>, "from_device.rs");
 
-impl Element for FromDevice {
+impl InputClass for FromDevice {
     const CLASS: Class = Class::new("FromDevice", "0/1-2", "h/h");
-    type Local = ();
 
-    fn configure(setup: &mut Setup<'_>) -> Result<Self, Failed> {
+    fn configure(setup: &mut Setup<'_>) -> Result<(Self, Reception), Failed> {
         let args = &mut setup.args;
         let device: String = args.mandatory("DEVNAME");
         let promiscuous = args.positional("PROMISC", false);
@@ -147,42 +144,9 @@ impl Element for FromDevice {
         };
         let burst = burst.unwrap_or(64) as usize;
         let wanted = Wanted { options, burst, active, optional: false, receiving };
-        Ok(Self { force_ip, protocol, reception: Reception::configure(setup, device, wanted) })
+        Ok((Self { force_ip, protocol }, Reception::configure(setup, device, wanted)))
     }
 
-    fn initialize(&self, init: &mut Init<'_>) -> Result<(), Refused> {
-        receive::initialize(self, init)
-    }
-
-    fn take_state(&self, old: &Self, init: &Init<'_>) {
-        self.reception.inherit(&old.reception, init);
-    }
-
-    fn run_task(&self, cx: &mut Context, (): &mut ()) -> bool {
-        self.reception.run(cx, |cx, batch| {
-            self.sort_out(cx, batch);
-            cx.push_batch(0, batch);
-        })
-    }
-
-    fn handlers(handlers: &mut Handlers<Self>) {
-        receive::handlers(handlers);
-        handlers.read("encap", |_, _| LinkType::ETHER.to_string());
-    }
-
-    fn cleanup(&self, router: &Router) -> Result<(), Refused> {
-        receive::cleanup(self, router)
-    }
-}
-
-impl Receives for FromDevice {
-    fn reception(&self) -> &Reception {
-        &self.reception
-    }
-}
-
-impl FromDevice {
-    /// Removes the packets that must not leave by output 0.
     fn sort_out(&self, cx: &mut Context, batch: &mut Batch) {
         if self.protocol != 0 {
             batch.map_filter(|packet| match ether_type(&packet) == Some(self.protocol) {
@@ -199,6 +163,10 @@ impl FromDevice {
                 }
             });
         }
+    }
+
+    fn handlers(handlers: &mut Handlers<DeviceInput<Self>>) {
+        handlers.read("encap", |_, _| LinkType::ETHER.to_string());
     }
 }
 

@@ -3,7 +3,7 @@
 //! # Synopsis
 //! `FromDPDKDevice(PORT [, QUEUE, PROMISC, keywords N_QUEUES, BURST, MAXTHREADS, THREADOFFSET,
 //! MAXQUEUES, NUMA, NDESC, MTU, MAC, PAUSE, RSS_AGGREGATE, RSS_SYMMETRIC, MAX_RSS, PAINT_QUEUE,
-//! TIMESTAMP, RX_INTR, VLAN_FILTER, VLAN_STRIP, VLAN_EXTEND, FAST_FREE, ACTIVE,
+//! TIMESTAMP, RX_INTR, MODE, FLOW_RULES_FILE, FLOW_ISOLATE, VLAN_FILTER, VLAN_STRIP, VLAN_EXTEND, FAST_FREE, ACTIVE,
 //! ALLOW_NONEXISTENT, ...])`
 //!
 //! # Description
@@ -52,8 +52,17 @@
 //!   counts) shared packets and packets that it did not receive. Default true.
 //! - ACTIVE: whether it receives. Default true.
 //! - ALLOW_NONEXISTENT: whether a missing port only causes a warning. Default false.
-//! - MODE: rss or none; FastClick's other modes are rejected.
-//! - LRO, IPCO, TCO, UCO, FLOW_ISOLATE: must be false.
+//! - MODE: rss, none, or flow, in which the card selects queues by rules; FastClick's other modes are rejected. Default
+//!   rss.
+//! - FLOW_RULES_FILE (or FLOW_DIR_RULES_FILE): with MODE flow, a file of rules in the language of DPDK's testpmd, one per
+//!   line, such as `ingress pattern eth / ipv4 src is 10.0.0.1 / udp dst is 53 / end actions queue index 2 / end`. Headers
+//!   are eth, vlan, ipv4, ipv6, udp, tcp, sctp and icmp; fields are compared by `is`, `spec`, `mask` and `prefix`; actions
+//!   are queue, drop, count and passthru. Packets without a rule are spread by hash. A driver that has no rules for flows
+//!   (rte_flow), or not this one, is reported, and the router does not start.
+//! - FLOW_ISOLATE: with MODE flow, whether the card receives only packets for which there is a rule. Default false.
+//! - LRO: must be false.
+//! - IPCO, TCO, UCO: accepted without effect: elements such as CheckIPHeader and ResetIPChecksum check and
+//!   compute checksums.
 //! - MINQUEUES: must not exceed 1.
 //! - VERBOSE: accepted without effect: the port's setup is always reported.
 //! - CLEAR: accepted without effect: annotations are always clear.
@@ -87,32 +96,35 @@
 //! # See also
 //! ToDPDKDevice, DPDKInfo, FromDevice
 
-use millrace_core::args::{Kind, Word};
+use std::sync::Arc;
+
+use millrace_core::args::{FileName, Kind, Word};
 use millrace_core::element::Receiving;
-use millrace_core::{Args, Batch, Class, Element, Failed, Handlers, Setup, register};
+use millrace_core::{Args, Batch, Class, Failed, Handlers, Offers, Setup, register};
+use millrace_io::flow_rule::FlowRule;
 use millrace_io::{DpdkOptions, Method, RxOptions, Spread};
 
 use super::interface::dpdk::{self, UsesPort};
-use super::interface::receive::{self, Receives, Reception, Wanted};
+use super::interface::receive::{DeviceInput, InputClass, Reception, Wanted};
 use super::interface::threading;
+use crate::capability::IndirectionTable;
+use crate::rule_file::{self, Origin};
 
 /// Packets received at a time, unless the configuration says otherwise.
 const BURST: u32 = 128;
 
-/// The element; its manual is at the top of the file.
+/// The class; its manual is at the top of the file.
 pub struct FromDpdkDevice {
     port: String,
     burst: usize,
-    reception: Reception,
 }
 
-register!(FromDpdkDevice, "from_dpdk_device.rs");
+register!(DeviceInput<FromDpdkDevice>, "from_dpdk_device.rs");
 
-impl Element for FromDpdkDevice {
+impl InputClass for FromDpdkDevice {
     const CLASS: Class = Class::new("FromDPDKDevice", "0/1", "h/h");
-    type Local = ();
 
-    fn configure(setup: &mut Setup<'_>) -> Result<Self, Failed> {
+    fn configure(setup: &mut Setup<'_>) -> Result<(Self, Reception), Failed> {
         let args = &mut setup.args;
         let port = dpdk::port(args);
         let queue: Option<i32> = args.in_range("QUEUE", Kind::Positional, -1..=4095);
@@ -141,13 +153,14 @@ impl Element for FromDpdkDevice {
         };
         let wanted = Wanted { options, burst, active, optional: allow_nonexistent, receiving };
         let reception = Reception::configure(setup, port.clone(), wanted);
-        Ok(Self { port, burst, reception })
+        Ok((Self { port, burst }, reception))
     }
 
-    receive::methods!();
+    fn capabilities(element: &Arc<DeviceInput<Self>>, offers: &mut Offers<'_>) {
+        offers.provide::<dyn IndirectionTable>(element.clone());
+    }
 
-    fn handlers(handlers: &mut Handlers<Self>) {
-        receive::handlers(handlers);
+    fn handlers(handlers: &mut Handlers<DeviceInput<Self>>) {
         dpdk::handlers(handlers);
         dpdk::counter(handlers, "hw_count", |stats| stats.received);
         dpdk::counter(handlers, "hw_bytes", |stats| stats.received_bytes);
@@ -155,19 +168,37 @@ impl Element for FromDpdkDevice {
         dpdk::counter(handlers, "hw_errors", |stats| stats.receive_errors);
         dpdk::counter(handlers, "nombufs", |stats| stats.no_mbuf);
         dpdk::queue_count(handlers);
-        handlers.read("burst", |e, _| e.burst);
+        handlers.read("burst", |e, _| e.class.burst);
     }
 }
 
-impl Receives for FromDpdkDevice {
-    fn reception(&self) -> &Reception {
-        &self.reception
-    }
-}
-
-impl UsesPort for FromDpdkDevice {
+impl UsesPort for DeviceInput<FromDpdkDevice> {
     fn port_name(&self) -> &str {
-        &self.port
+        &self.class.port
+    }
+}
+
+/// The card's own table.
+impl IndirectionTable for DeviceInput<FromDpdkDevice> {
+    fn table(&self) -> Vec<u16> {
+        millrace_io::dpdk::port(&self.class.port).map_or(Vec::new(), |port| port.reta())
+    }
+
+    fn threads(&self) -> Vec<usize> {
+        self.reception.threads_of_queues()
+    }
+
+    fn assign(&self, table: &[u16]) -> Result<(), String> {
+        let port = millrace_io::dpdk::port(&self.class.port).ok_or("there is no such port")?;
+        port.set_reta(table).map_err(|error| error.to_string())
+    }
+
+    fn count_buckets(&self) -> bool {
+        false
+    }
+
+    fn counts(&self) -> Vec<u64> {
+        Vec::new()
     }
 }
 
@@ -199,25 +230,55 @@ fn options(args: &mut Args<'_>) -> DpdkOptions {
         paint_queue: args.keyword("PAINT_QUEUE", false),
         rss_queues: args.in_range("MAX_RSS", Kind::Keyword, 1..=4096),
         interrupts: interrupts.is_some_and(|wanted| wanted >= 0),
-        ..dpdk::options(args)
+        ..flow_options(args)
     }
+}
+
+/// Reads MODE and the rules for flows, with the options of the port as a whole.
+fn flow_options(args: &mut Args<'_>) -> DpdkOptions {
+    let mode: Option<Word> = args.optional_keyword("MODE");
+    let mode = mode.as_ref().map_or("rss", Word::as_str);
+    if !["rss", "none", "", "flow", "flow_dir"].contains(&mode) {
+        args.error("MODE", format!("MODE ‘{mode}’ is not supported, only rss, none and flow"));
+    }
+    let names = ["FLOW_RULES_FILE", "FLOW_DIR_RULES_FILE"];
+    let files: Vec<(&str, FileName)> =
+        names.into_iter().filter_map(|name| Some((name, args.optional_keyword(name)?))).collect();
+    let flow_isolate = args.keyword("FLOW_ISOLATE", false);
+    if !["flow", "flow_dir"].contains(&mode) && (!files.is_empty() || flow_isolate) {
+        args.error("MODE", "rules for flows need MODE flow");
+    }
+    let mut flow_rules = Vec::new();
+    for (name, file) in files {
+        match rules_of(&file) {
+            Ok(rules) => flow_rules.extend(rules),
+            Err(why) => args.error(name, why),
+        }
+    }
+    DpdkOptions { flow_rules, flow_isolate, ..dpdk::options(args) }
+}
+
+/// The rules of a file, each with its place.
+fn rules_of(file: &FileName) -> Result<Vec<(String, FlowRule)>, String> {
+    let bytes = rule_file::read(file.as_path()).map_err(|fault| fault.to_string())?;
+    let origin = Origin::new(Some(file.as_path()), &bytes);
+    let text = String::from_utf8_lossy(origin.text);
+    let mut rules = Vec::new();
+    for (number, line) in (1..).zip(text.lines()) {
+        match FlowRule::parse(line) {
+            Ok(rule) => rules.extend(rule.map(|rule| (format!("{}:{number}", file.0), rule))),
+            Err(error) => {
+                return Err(origin.fault_at_byte(number, error.at + 1, error.reason).to_string());
+            }
+        }
+    }
+    Ok(rules)
 }
 
 /// Reads FastClick's arguments that allow only one value here, or have no effect.
 fn refuse_others(args: &mut Args<'_>) {
-    let mode: Option<Word> = args.optional_keyword("MODE");
-    if let Some(mode) = mode.filter(|mode| !["rss", "none", ""].contains(&mode.as_str())) {
-        args.error("MODE", format!("MODE ‘{}’ is not supported, only rss and none", mode.as_str()));
-    }
-    for (keyword, why) in [
-        ("LRO", "packets that the card has merged are longer than others take"),
-        ("IPCO", "checksums are computed by SetIPChecksum and its kin"),
-        ("TCO", "checksums are computed by SetTCPChecksum and its kin"),
-        ("UCO", "checksums are computed by SetUDPChecksum and its kin"),
-        ("FLOW_ISOLATE", "there are no rules for flows in cards"),
-    ] {
-        dpdk::refuse(args, keyword, why);
-    }
+    dpdk::refuse(args, "LRO", "packets that the card has merged are longer than others take");
+    dpdk::checksum_offloads(args);
     args.ignored::<u32>("VERBOSE", Kind::Keyword, "the port's setup is always reported");
     args.ignored::<bool>("CLEAR", Kind::Keyword, "annotations are always clear");
 }
@@ -243,14 +304,29 @@ mod tests {
     }
 
     #[test]
+    fn rules_for_flows_are_read_from_a_file() {
+        let file = tempfile::NamedTempFile::new().unwrap();
+        let name = file.path().display().to_string();
+        let text = format!("FromDPDKDevice(0, MODE flow, FLOW_RULES_FILE {name})");
+        let rule = "ingress pattern eth / udp dst is 53 / end actions queue index 0 / end";
+        std::fs::write(&file, format!("# DNS\n{rule}\n")).unwrap();
+        assert!(rig("0", &text, 0, 1).0.read("count").is_ok());
+        std::fs::write(&file, format!("{rule}\ningress pattern ehh")).unwrap();
+        let why = format!("{:?}", Rig::new(&text, 0, 1).map(|_| ()).unwrap_err());
+        assert!(why.contains(&format!("{name}:2:17: ‘ehh’ is not known")), "{why}");
+    }
+
+    #[test]
     fn rejects_invalid_arguments() {
         for bad in [
             "FromDPDKDevice",
             "FromDPDKDevice(0, BURST 257)",
             "FromDPDKDevice(0, N_QUEUES 0)",
-            "FromDPDKDevice(0, MODE flow)",
+            "FromDPDKDevice(0, MODE vmdq)",
+            "FromDPDKDevice(0, FLOW_ISOLATE true)",
+            "FromDPDKDevice(0, MODE flow, FLOW_RULES_FILE /no/such/file)",
             "FromDPDKDevice(0, LRO true)",
-            "FromDPDKDevice(0, TCO true)",
+            "FromDPDKDevice(0, TCO maybe)",
             "FromDPDKDevice(0, FLOW_RULES_FILE rules)",
             "FromDPDKDevice(0, PAUSE often)",
             "FromDPDKDevice(0, MINQUEUES 2)",

@@ -90,8 +90,8 @@ use std::sync::atomic::{AtomicBool, AtomicU64, Ordering::Relaxed};
 use millrace_core::args::{FileName, Kind, Seconds, UFixed};
 use millrace_core::element::{HandlerCall, Listening};
 use millrace_core::{
-    Args, Batch, Class, Context, Element, Failed, HandlerError, Handlers, Init, Lock, Notifier,
-    Reason, Refused, Setup, Task, Timer, register,
+    Args, Batch, Class, Context, Element, Failed, HandlerError, Handlers, Init, Lock, Need,
+    Notifier, Reason, Refused, Setup, Task, Timer, register,
 };
 use millrace_io::pcap::{Access, Error, LinkType, Reader};
 
@@ -141,7 +141,8 @@ impl Element for FromDump {
 
     fn configure(setup: &mut Setup<'_>) -> Result<Self, Failed> {
         let args = &mut setup.args;
-        let file_name = args.mandatory("FILENAME");
+        let file_name: FileName = args.mandatory("FILENAME");
+        args.needs(Need::read(&file_name));
         let timing = args.positional("TIMING", false);
         let stop = args.keyword("STOP", false);
         let active = args.keyword("ACTIVE", true);
@@ -190,6 +191,8 @@ impl Element for FromDump {
                 .map_err(|error| Refused(format!("END_CALL: {error}")))?;
         }
         self.open().map_err(|error| refuse(init, print_name(&self.file_name), &error))?;
+        let helper = self.trace.lock().reader.as_ref().and_then(Reader::helper);
+        init.needs(helper.map(|program| Need::Run(program.to_owned())));
         if !init.is_pull_output(0) {
             // An element is initialised once.
             let _ = self.room.set(init.listen_for_room(0, &self.task));
@@ -528,7 +531,7 @@ mod tests {
     fn keeps_the_recorded_intervals() {
         let mut rig = play(4, "TIMING true, ACCELERATION 200", 1);
         assert_eq!(now(&mut rig), [0]);
-        assert_eq!(numbers(&rig.pass(Timestamp::from_millis(499))[0]), []);
+        assert_eq!(numbers(&rig.pass(Timestamp::from_millis(499))[0]), [0u8; 0]);
         assert_eq!(numbers(&rig.pass(Timestamp::from_millis(1))[0]), [1]);
         assert_eq!(numbers(&rig.pass(Timestamp::from_secs(1))[0]), [2, 3]);
         rig.write("active", "false").unwrap();
@@ -629,7 +632,7 @@ mod tests {
     #[test]
     fn filepos_sets_the_read_position() {
         let mut rig = play(4, "FILEPOS 100, ACTIVE false", 1);
-        assert_eq!(now(&mut rig), []);
+        assert_eq!(now(&mut rig), [0u8; 0]);
         rig.write("active", "true").unwrap();
         assert_eq!(now(&mut rig), [1, 2, 3]);
         rig.write("filepos", "0").unwrap();
@@ -643,7 +646,7 @@ mod tests {
         let n = now(&mut rig).len();
         assert!((75..175).contains(&n), "{n}");
         let mut rig = play(9, "SAMPLE 0", 1);
-        assert_eq!(now(&mut rig), []);
+        assert_eq!(now(&mut rig), [0u8; 0]);
         assert_eq!(play(1, "SAMPLE 7", 1).read("sampling_prob").unwrap(), "1");
     }
 

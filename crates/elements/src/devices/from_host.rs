@@ -89,6 +89,14 @@ struct ToHostQueues {
     capabilities: Capabilities,
 }
 
+impl ToHostQueues {
+    /// The same queues.
+    fn share(&self) -> Self {
+        let queues = Lock::new(self.queues.lock().clone());
+        Self { queues, capabilities: self.capabilities.clone() }
+    }
+}
+
 register!(FromHost, "from_host.rs");
 
 impl Element for FromHost {
@@ -146,6 +154,13 @@ impl Element for FromHost {
     }
 
     fn initialize(&self, init: &mut Init<'_>) -> Result<(), Refused> {
+        let tasks = self.reception.tasks().iter();
+        let _ = self.room.set(tasks.map(|task| init.listen_for_room(0, task)).collect());
+        if let Some(old) = init.predecessor::<Self>().filter(|old| self.can_inherit(old)) {
+            // ToHost wants its queues now; the others follow when the state is taken.
+            let _ = old.to_host.get().map(|queues| self.to_host.set(queues.share()));
+            return Ok(());
+        }
         let queues = self.reception.wanted_queues().max(1);
         let options = TapOptions { queues, ..self.options.clone() };
         let opened = Source::of(init.service()).open_tap(&options);
@@ -155,9 +170,11 @@ impl Element for FromHost {
             capabilities: tx.capabilities,
             queues: Lock::new(tx.queues.into_iter().map(|q| Arc::new(Lock::new(q))).collect()),
         });
-        let tasks = self.reception.tasks().iter();
-        let _ = self.room.set(tasks.map(|task| init.listen_for_room(0, task)).collect());
         self.reception.start(init, rx)
+    }
+
+    fn take_state(&self, old: &Self, init: &Init<'_>) {
+        self.reception.inherit(&old.reception, init);
     }
 
     fn run_task(&self, cx: &mut Context, (): &mut ()) -> bool {
@@ -209,15 +226,16 @@ impl HostInterface for FromHost {
         let ToHostQueues { queues, capabilities } = self.to_host.get()?;
         let queues = queues.lock();
         let shared = |queue: &SharedQueue| Box::new(Shared(queue.clone())) as Box<dyn TxQueue>;
-        Some(Opened {
-            queues: queues.iter().map(shared).collect(),
-            capabilities: capabilities.clone(),
-            changes: Vec::new(),
-        })
+        Some(Opened::with(queues.iter().map(shared).collect(), capabilities.clone()))
     }
 }
 
 impl FromHost {
+    /// Whether `old` has the interface that this element would create.
+    fn can_inherit(&self, old: &Self) -> bool {
+        self.options == old.options && self.reception.can_inherit(&old.reception)
+    }
+
     fn has_room(&self, router: &Router) -> bool {
         let mut room = self.room.get().into_iter().flatten();
         room.all(|room| !room.is_bounded() || room.active(router))

@@ -53,24 +53,21 @@
 
 use millrace_core::args::Kind;
 use millrace_core::element::Receiving;
-use millrace_core::{Batch, Class, Element, Failed, Handlers, Setup, register};
+use millrace_core::{Batch, Class, Failed, Handlers, Setup, register};
 use millrace_io::{Method, RxOptions, XdpOptions};
 
-use super::interface::receive::{self, Receives, Reception, Wanted};
+use super::interface::receive::{DeviceInput, InputClass, Reception, Wanted};
 use super::interface::{method, netmap, threading};
 
-/// The element; its manual is at the top of the file.
-pub struct FromNetmapDevice {
-    reception: Reception,
-}
+/// The class; its manual is at the top of the file.
+pub struct FromNetmapDevice;
 
-register!(FromNetmapDevice, "from_netmap_device.rs");
+register!(DeviceInput<FromNetmapDevice>, "from_netmap_device.rs");
 
-impl Element for FromNetmapDevice {
+impl InputClass for FromNetmapDevice {
     const CLASS: Class = Class::new("FromNetmapDevice", "0/1", "h/h");
-    type Local = ();
 
-    fn configure(setup: &mut Setup<'_>) -> Result<Self, Failed> {
+    fn configure(setup: &mut Setup<'_>) -> Result<(Self, Reception), Failed> {
         let args = &mut setup.args;
         let port = netmap::port(args);
         let queue: Option<i32> = args.in_range("QUEUE", Kind::Positional, -1..=4095);
@@ -103,21 +100,11 @@ impl Element for FromNetmapDevice {
             optional: allow_nonexistent,
             receiving,
         };
-        let reception = Reception::configure(setup, port.interface, wanted);
-        Ok(Self { reception })
+        Ok((Self, Reception::configure(setup, port.interface, wanted)))
     }
 
-    receive::methods!();
-
-    fn handlers(handlers: &mut Handlers<Self>) {
-        receive::handlers(handlers);
+    fn handlers(handlers: &mut Handlers<DeviceInput<Self>>) {
         handlers.read("dropped", |element, _| element.reception.counts().lost);
-    }
-}
-
-impl Receives for FromNetmapDevice {
-    fn reception(&self) -> &Reception {
-        &self.reception
     }
 }
 
@@ -126,7 +113,7 @@ mod tests {
     use millrace_core::testing::Rig;
     use millrace_core::{Packet, Timestamp};
 
-    use crate::devices::interface::test_rig::rig;
+    use crate::devices::interface::test_rig::{refuses, rig};
 
     #[test]
     fn emits_what_the_interface_receives() {
@@ -150,17 +137,14 @@ mod tests {
 
     #[test]
     fn rejects_invalid_arguments() {
-        for (bad, problem) in [
+        let cases = [
             ("", "DEVNAME"),
             ("netmap:no-such-device", "no-such-device"),
             ("netmap:lo^", "a matter of netmap"),
             ("netmap:lo, LRO true", "ethtool"),
             ("netmap:lo, BURST 1024", "BURST"),
-        ] {
-            let refused = Rig::new(&format!("FromNetmapDevice({bad})"), 0, 1).err();
-            let said = format!("{refused:?}");
-            assert!(said.contains(problem), "{bad}: {said}");
-        }
+        ];
+        refuses("FromNetmapDevice", 0, 1, &cases);
         let absent = "FromNetmapDevice(netmap:no-such-device, ALLOW_NONEXISTENT true)";
         assert!(Rig::new(absent, 0, 1).is_ok());
     }

@@ -84,24 +84,21 @@
 
 use millrace_core::args::Kind;
 use millrace_core::element::Receiving;
-use millrace_core::{Batch, Class, Element, Failed, Handlers, Setup, register};
+use millrace_core::{Batch, Class, Failed, Setup, register};
 use millrace_io::{Method, RxOptions, Spread, XdpOptions};
 
-use super::interface::receive::{self, Receives, Reception, Wanted};
+use super::interface::receive::{DeviceInput, InputClass, Reception, Wanted};
 use super::interface::{method, threading, xdp};
 
-/// The element; its manual is at the top of the file.
-pub struct FromXdpDevice {
-    reception: Reception,
-}
+/// The class; its manual is at the top of the file.
+pub struct FromXdpDevice;
 
-register!(FromXdpDevice, "from_xdp_device.rs");
+register!(DeviceInput<FromXdpDevice>, "from_xdp_device.rs");
 
-impl Element for FromXdpDevice {
+impl InputClass for FromXdpDevice {
     const CLASS: Class = Class::new("FromXDPDevice", "0/1", "h/h").aliases(&["XDPFromDevice"]);
-    type Local = ();
 
-    fn configure(setup: &mut Setup<'_>) -> Result<Self, Failed> {
+    fn configure(setup: &mut Setup<'_>) -> Result<(Self, Reception), Failed> {
         let args = &mut setup.args;
         let device: String = args.mandatory("DEVNAME");
         let promiscuous = args.positional("PROMISC", false);
@@ -136,28 +133,15 @@ impl Element for FromXdpDevice {
             optional: false,
             receiving,
         };
-        Ok(Self { reception: Reception::configure(setup, device, wanted) })
-    }
-
-    receive::methods!();
-
-    fn handlers(handlers: &mut Handlers<Self>) {
-        receive::handlers(handlers);
-    }
-}
-
-impl Receives for FromXdpDevice {
-    fn reception(&self) -> &Reception {
-        &self.reception
+        Ok((Self, Reception::configure(setup, device, wanted)))
     }
 }
 
 #[cfg(test)]
 mod tests {
-    use millrace_core::testing::Rig;
     use millrace_core::{Packet, Timestamp};
 
-    use crate::devices::interface::test_rig::rig;
+    use crate::devices::interface::test_rig::{refuses, rig};
 
     #[test]
     fn emits_what_the_device_receives() {
@@ -173,7 +157,7 @@ mod tests {
 
     #[test]
     fn rejects_invalid_arguments() {
-        for (bad, problem) in [
+        let cases = [
             ("", "DEVNAME"),
             ("no-such-device", "no-such-device"),
             ("lo, MODE NONSENSE", "AUTO, NATIVE or GENERIC"),
@@ -183,10 +167,7 @@ mod tests {
             ("lo, HEADROOM 300", "HEADROOM"),
             ("lo, NDESC 100", "power of two"),
             ("lo, QUEUE 5", "no queue 5"),
-        ] {
-            let refused = Rig::new(&format!("FromXDPDevice({bad})"), 0, 1).err();
-            let said = format!("{refused:?}");
-            assert!(said.contains(problem), "{bad}: {said}");
-        }
+        ];
+        refuses("FromXDPDevice", 0, 1, &cases);
     }
 }

@@ -63,31 +63,19 @@
 //! # See also
 //! KernelTun, FromHost, ToHost
 
-use millrace_core::{Class, Element, Failed, Setup, register};
+use millrace_core::{Class, register};
 use millrace_io::tap::TapKind;
 
-use super::interface::tap_port::{self, HasTap, TapPort};
+use super::interface::tap_port::{TapClass, TapElement};
 
-/// The element; its manual is at the top of the file.
-pub struct KernelTap(TapPort);
+/// The class; its manual is at the top of the file.
+pub struct KernelTap;
 
-register!(KernelTap, "kernel_tap.rs");
+register!(TapElement<KernelTap>, "kernel_tap.rs");
 
-impl Element for KernelTap {
+impl TapClass for KernelTap {
     const CLASS: Class = Class::new("KernelTap", "0-1/1-2", "a/h").flow("x/y");
-    type Local = ();
-
-    fn configure(setup: &mut Setup<'_>) -> Result<Self, Failed> {
-        TapPort::configure(setup, TapKind::Tap).map(Self)
-    }
-
-    tap_port::methods!();
-}
-
-impl HasTap for KernelTap {
-    fn port(&self) -> &TapPort {
-        &self.0
-    }
+    const KIND: TapKind = TapKind::Tap;
 }
 
 #[cfg(test)]

@@ -52,31 +52,19 @@
 //! # See also
 //! KernelTap, FromHost, ToHost
 
-use millrace_core::{Class, Element, Failed, Setup, register};
+use millrace_core::{Class, register};
 use millrace_io::tap::TapKind;
 
-use super::interface::tap_port::{self, HasTap, TapPort};
+use super::interface::tap_port::{TapClass, TapElement};
 
-/// The element; its manual is at the top of the file.
-pub struct KernelTun(TapPort);
+/// The class; its manual is at the top of the file.
+pub struct KernelTun;
 
-register!(KernelTun, "kernel_tun.rs");
+register!(TapElement<KernelTun>, "kernel_tun.rs");
 
-impl Element for KernelTun {
+impl TapClass for KernelTun {
     const CLASS: Class = Class::new("KernelTun", "0-1/1-2", "a/h").flow("x/y");
-    type Local = ();
-
-    fn configure(setup: &mut Setup<'_>) -> Result<Self, Failed> {
-        TapPort::configure(setup, TapKind::Tun).map(Self)
-    }
-
-    tap_port::methods!();
-}
-
-impl HasTap for KernelTun {
-    fn port(&self) -> &TapPort {
-        &self.0
-    }
+    const KIND: TapKind = TapKind::Tun;
 }
 
 #[cfg(test)]

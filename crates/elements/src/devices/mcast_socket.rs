@@ -11,7 +11,8 @@
 //!
 //! With SOURCEIP, the element joins the group on the interface that has this address and sends packets
 //! from it; it does not receive the packets that it sends. Without SOURCEIP, the system chooses the
-//! interface, and the element receives its own packets unless LOOP is false.
+//! interface, and the element receives its own packets unless LOOP is false. (It does not even if the
+//! system chooses the loopback interface, where LOOP has no effect on packets of other programs.)
 //!
 //! Packets wait while the system has no room for them, as described in Socket's manual.
 //!
@@ -153,9 +154,11 @@ impl McastSocket {
         let options = &self.options;
         let sender = Socket::to_groups(self.source, self.looped, options)?;
         let mut ends = self.ends.lock();
-        if !self.source.ip().is_unspecified() {
-            ends.own = sender.local().ok().flatten();
-        }
+        ends.own = match (self.source.ip().is_unspecified(), self.looped) {
+            (false, _) => sender.local().ok().flatten(),
+            (true, false) => sender.source_towards(&Address::Inet(self.group)),
+            (true, true) => None,
+        };
         ends.receiver = Some(Socket::of_group(self.group, *self.source.ip(), options)?);
         ends.sender = Some(sender);
         Ok(())

@@ -1,8 +1,11 @@
 //! Network devices and capture files.
 
 pub mod dpdk_info;
+pub mod ensure_dpdk_buffer;
+pub mod ensure_netmap_buffer;
 pub mod from_device;
 pub mod from_dpdk_device;
+pub mod from_dpdk_ring;
 pub mod from_dump;
 pub mod from_host;
 pub mod from_netmap_device;
@@ -11,6 +14,7 @@ pub mod interface;
 pub mod kernel_tap;
 pub mod kernel_tun;
 pub mod mcast_socket;
+pub mod netmap_info;
 pub(crate) mod playback;
 pub mod raw_socket;
 pub mod replay;
@@ -19,6 +23,7 @@ pub mod socket;
 mod sockets;
 pub mod to_device;
 pub mod to_dpdk_device;
+pub mod to_dpdk_ring;
 pub mod to_dump;
 pub mod to_host;
 pub mod to_netmap_device;

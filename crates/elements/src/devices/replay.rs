@@ -15,7 +15,7 @@
 //! # Arguments
 //! - STOP: number of rounds; unlimited if negative. Default -1.
 //! - STOP_TIME: also stop after this many seconds. Default 0, for never.
-//! - QUEUE: accepted without effect: there is no queue behind it.
+//! - QUEUE: accepted without effect: there is no queue after it.
 //! - QUICK_CLONE: accepted without effect: packets are never copied to be sent.
 //! - BURST: maximum number of packets returned by one pull, 1 to 256. Default 64.
 //! - VERBOSE: whether to report when packets are loaded and when a round ends. Default false.
@@ -78,7 +78,7 @@ impl Element for Replay {
     fn configure(setup: &mut Setup<'_>) -> Result<Self, Failed> {
         let outputs = setup.outputs();
         let recording = Recording::configure(setup, outputs);
-        setup.args.ignored::<u32>("QUEUE", Kind::Keyword, "there is no queue behind it");
+        setup.args.ignored::<u32>("QUEUE", Kind::Keyword, "there is no queue after it");
         setup.args.complete()?;
         Ok(Self {
             recording,

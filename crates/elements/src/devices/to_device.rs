@@ -41,7 +41,8 @@
 //! - `scheduled`, `home_thread` (read, write): its task, and the thread that runs it.
 //!
 //! # Drops
-//! - transmit full: without BLOCKING, the device had no room.
+//! - transmit full: without BLOCKING, the device had no room; on virtual time, which stands still meanwhile, it had
+//!   none for a quarter of a second, and from then on.
 //! - device error: the device rejected the packet (it is longer than the MTU, or the device is down),
 //!   and output 1 is not connected.
 //! - stopped: the program stopped while the packet waited for room.
@@ -54,42 +55,27 @@
 //! # See also
 //! FromDevice, ToDump, Queue
 
-use millrace_core::{Batch, Class, Context, Element, Failed, Handlers, Refused, Setup, register};
+use millrace_core::{Class, Failed, Setup, register};
 
 use super::interface::method;
-use super::interface::transmit::{self, Transmission, Transmits, Wanted};
+use super::interface::transmit::{DeviceOutput, OutputClass, Transmission, Wanted};
 
-/// The element; its manual is at the top of the file.
-pub struct ToDevice {
-    transmission: Transmission,
-}
+/// The class; its manual is at the top of the file.
+pub struct ToDevice;
 
-register!(ToDevice, "to_device.rs");
+register!(DeviceOutput<ToDevice>, "to_device.rs");
 
-impl Element for ToDevice {
+impl OutputClass for ToDevice {
     const CLASS: Class = Class::new("ToDevice", "1/0-2", "a/h");
-    type Local = ();
 
-    fn configure(setup: &mut Setup<'_>) -> Result<Self, Failed> {
+    fn configure(setup: &mut Setup<'_>) -> Result<(Self, Transmission), Failed> {
         let args = &mut setup.args;
         let device: String = args.mandatory("DEVNAME");
         let mut wanted = Wanted::read(args);
         let method = method::configure(args, "METHOD");
         args.complete()?;
         wanted.options.method = method.unwrap_or_else(|| method::default(setup));
-        Ok(Self { transmission: Transmission::configure(setup, device, wanted) })
-    }
-
-    transmit::methods!();
-
-    fn handlers(handlers: &mut Handlers<Self>) {
-        transmit::handlers(handlers);
-    }
-}
-
-impl Transmits for ToDevice {
-    fn transmission(&self) -> &Transmission {
-        &self.transmission
+        Ok((Self, Transmission::configure(setup, device, wanted)))
     }
 }
 

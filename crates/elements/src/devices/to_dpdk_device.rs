@@ -2,7 +2,7 @@
 //!
 //! # Synopsis
 //! `ToDPDKDevice(PORT [, QUEUE, keywords N_QUEUES, MAXQUEUES, BLOCKING, IQUEUE, BURST, TIMEOUT,
-//! NDESC, MTU, MAC, PAUSE, FAST_FREE, ALLOC, ALLOW_NONEXISTENT, VERBOSE])`
+//! NDESC, MTU, MAC, PAUSE, FAST_FREE, ALLOC, ALLOW_NONEXISTENT, IPCO, TCO, UCO, VERBOSE])`
 //!
 //! # Description
 //! Transmits packets, which must have Ethernet headers, through a DPDK port (see FromDPDKDevice). Each
@@ -17,8 +17,8 @@
 //! # Arguments
 //! - PORT: the port: its number, its PCI address or the name of its virtual device. Positional,
 //!   mandatory.
-//! - QUEUE: the first transmit queue. Positional. By default, or if -1 or 0, the first queue that no
-//!   other element uses.
+//! - QUEUE: the first transmit queue, which other elements may use, too. Positional. By default, or if
+//!   -1, the first queue that no other element uses.
 //! - N_QUEUES, MAXQUEUES: maximum number of queues. By default, or if -1, one for each thread that
 //!   reaches the element.
 //! - BLOCKING: with a push input, whether to wait for room in the ring. Default false: packets are
@@ -34,6 +34,8 @@
 //! - ALLOC: must be true: packets of all kinds are transmitted.
 //! - ALLOW_NONEXISTENT: whether a missing port only causes a warning, and packets are dropped. Default
 //!   false.
+//! - IPCO, TCO, UCO: accepted without effect: elements such as CheckIPHeader and ResetIPChecksum check and
+//!   compute checksums.
 //! - VERBOSE: accepted without effect: the port's setup is always reported.
 //!
 //! # Ports
@@ -50,7 +52,8 @@
 //! - `queues`, `lost`, `pulls`, `q`, `signal`, `debug`, `scheduled`, `home_thread`: as in ToDevice.
 //!
 //! # Drops
-//! - transmit full: without BLOCKING, the ring had no room.
+//! - transmit full: without BLOCKING, the ring had no room; on virtual time, which stands still meanwhile, it had
+//!   none for a quarter of a second, and from then on.
 //! - device error: the packet is longer than the port accepts, and output 1 is not connected.
 //! - stopped: the program stopped while the packet waited for room, or the port does not exist.
 //!
@@ -63,31 +66,27 @@
 //! FromDPDKDevice, DPDKInfo, ToDevice
 
 use millrace_core::args::Kind;
-use millrace_core::{
-    Batch, Class, Context, Element, Failed, Handlers, Reason, Refused, Setup, register,
-};
+use millrace_core::{Batch, Class, Failed, Handlers, Reason, Setup, register};
 use millrace_io::{Method, Queues, TxOptions};
 
 use super::interface::dpdk::{self, UsesPort};
-use super::interface::transmit::{self, Transmission, Transmits, Wanted};
+use super::interface::transmit::{DeviceOutput, OutputClass, Transmission, Wanted};
 
 /// The default of BURST. If a source emits more per turn than this element transmits per turn, the
 /// queue between them fills up.
 const BURST: u32 = 128;
 
-/// The element; its manual is at the top of the file.
+/// The class; its manual is at the top of the file.
 pub struct ToDpdkDevice {
     port: String,
-    transmission: Transmission,
 }
 
-register!(ToDpdkDevice, "to_dpdk_device.rs");
+register!(DeviceOutput<ToDpdkDevice>, "to_dpdk_device.rs");
 
-impl Element for ToDpdkDevice {
+impl OutputClass for ToDpdkDevice {
     const CLASS: Class = Class::new("ToDPDKDevice", "1/0-2", "a/h");
-    type Local = ();
 
-    fn configure(setup: &mut Setup<'_>) -> Result<Self, Failed> {
+    fn configure(setup: &mut Setup<'_>) -> Result<(Self, Transmission), Failed> {
         let args = &mut setup.args;
         let port = dpdk::port(args);
         let queue: Option<i32> = args.in_range("QUEUE", Kind::Positional, -1..=4095);
@@ -102,6 +101,7 @@ impl Element for ToDpdkDevice {
         let ring = dpdk::ring(args);
         args.ignored::<i32>("TIMEOUT", Kind::Keyword, "packets do not wait for a full burst");
         args.ignored::<u32>("VERBOSE", Kind::Keyword, "the port's setup is always reported");
+        dpdk::checksum_offloads(args);
         if !args.keyword("ALLOC", true) {
             args.error("ALLOC", "ALLOC: packets of all kinds are transmitted; it cannot be false");
         }
@@ -109,11 +109,12 @@ impl Element for ToDpdkDevice {
         let options = dpdk::options(args);
         args.complete()?;
         let positive = |n: i32| usize::try_from(n).ok().filter(|n| *n > 0);
-        let first = queue.and_then(|queue| usize::try_from(queue).ok()).unwrap_or(0);
+        let named = queue.and_then(|queue| usize::try_from(queue).ok());
         let wanted = Wanted {
             options: TxOptions {
                 method: Method::Dpdk(options),
-                queues: Queues { first, ..Queues::default() },
+                queues: Queues { first: named.unwrap_or(0), ..Queues::default() },
+                named: named.is_some(),
                 descriptors: ring.max(waiting.map(|waiting| waiting as usize)),
                 ..TxOptions::default()
             },
@@ -125,13 +126,10 @@ impl Element for ToDpdkDevice {
             optional: allow_nonexistent,
         };
         let transmission = Transmission::configure(setup, port.clone(), wanted);
-        Ok(Self { port, transmission })
+        Ok((Self { port }, transmission))
     }
 
-    transmit::methods!();
-
-    fn handlers(handlers: &mut Handlers<Self>) {
-        transmit::handlers(handlers);
+    fn handlers(handlers: &mut Handlers<DeviceOutput<Self>>) {
         dpdk::handlers(handlers);
         dpdk::counter(handlers, "hw_count", |stats| stats.transmitted);
         dpdk::counter(handlers, "hw_bytes", |stats| stats.transmitted_bytes);
@@ -144,15 +142,9 @@ impl Element for ToDpdkDevice {
     }
 }
 
-impl Transmits for ToDpdkDevice {
-    fn transmission(&self) -> &Transmission {
-        &self.transmission
-    }
-}
-
-impl UsesPort for ToDpdkDevice {
+impl UsesPort for DeviceOutput<ToDpdkDevice> {
     fn port_name(&self) -> &str {
-        &self.port
+        &self.class.port
     }
 }
 
@@ -166,7 +158,7 @@ mod tests {
     #[test]
     fn transmits_or_drops() {
         let host = Interface { capacity: 2, ..Interface::new("host") };
-        let element = "ToDPDKDevice(03:00.0, -1, IQUEUE 1024, BURST 32, TIMEOUT 0, N_QUEUES -1)";
+        let element = "ToDPDKDevice(03:00.0, -1, IPCO true, TCO 1, IQUEUE 1024, BURST 32, TIMEOUT 0, N_QUEUES -1)";
         let (mut rig, far) = rig_towards(host, "03:00.0", element, 1, 0);
         rig.push(0, &["a", "b", "c"]);
         assert_eq!(far.unread(), 0);
@@ -182,6 +174,7 @@ mod tests {
             "ToDPDKDevice(0, IQUEUE 1000)",
             "ToDPDKDevice(0, ALLOC false)",
             "ToDPDKDevice(0, BURST 0)",
+            "ToDPDKDevice(0, IPCO maybe)",
             "ToDPDKDevice(0, MTU 20)",
         ] {
             assert!(Rig::new(bad, 1, 0).is_err(), "{bad}");

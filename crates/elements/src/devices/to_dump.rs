@@ -13,9 +13,13 @@
 //!
 //! If the file cannot be written any further (the disk is full), the element reports this at once and
 //! again when the program ends, and the exit status indicates failure. Later packets are not written;
-//! without an output they are dropped. The file ends with a complete packet. The element buffers up to
-//! 256 KiB of packets before it writes them; the message reports how many of these are lost. With
-//! UNBUFFERED, none is lost this way.
+//! without an output they are dropped. The file ends with a complete packet. The element buffers
+//! packets, up to 256 KiB and for up to a second, before it writes them; the message reports how many of
+//! these are lost. With UNBUFFERED, none is lost this way. (With `--simtime`, where a second may take no time,
+//! packets are written when the buffer is full and at the end.)
+//!
+//! An existing file is emptied when all elements of the router are initialised, so that it is still there if another
+//! one refuses. After a hot swap, the element of the same name goes on with the same file.
 //!
 //! # Arguments
 //! - FILENAME: the file; an existing one is replaced. Positional, mandatory.
@@ -57,11 +61,14 @@ use std::sync::atomic::{AtomicU64, Ordering::Relaxed};
 use millrace_core::args::{ArgError, ArgText, ElementRef, FileName, Kind, Scope};
 use millrace_core::element::Listening;
 use millrace_core::{
-    Arg, Args, Batch, Class, Context, Element, Failed, Handlers, Init, Lock, Packet, Reason,
+    Arg, Args, Batch, Class, Context, Element, Failed, Handlers, Init, Lock, Need, Packet, Reason,
     Refused, Router, Setup, Task, Timestamp, os_error_text, register,
 };
-use millrace_io::pcap::{Error, ErrorKind, LinkType, MAX_CAPTURED, Options, Resolution, Writer};
+use millrace_io::pcap::{
+    Destination, Error, ErrorKind, LinkType, MAX_CAPTURED, Options, Resolution, Writer,
+};
 
+use crate::flush_timer::FlushTimer;
 use crate::task_handlers::task_handlers;
 
 /// The element; its manual is at the top of the file.
@@ -73,10 +80,13 @@ pub struct ToDump {
     extra_length: bool,
     unbuffered: bool,
     count: AtomicU64,
+    /// What is open, and not changed before the run starts.
+    destination: Lock<Option<(Destination, Options)>>,
     /// Behind a lock because several threads may write. None before the run starts and after it
     /// ends.
     writer: Lock<Option<Writer>>,
     task: Task,
+    flush: FlushTimer,
     upstream: OnceLock<Listening>,
 }
 
@@ -96,7 +106,8 @@ impl Element for ToDump {
 
     fn configure(setup: &mut Setup<'_>) -> Result<Self, Failed> {
         let args = &mut setup.args;
-        let file_name = args.mandatory("FILENAME");
+        let file_name: FileName = args.mandatory("FILENAME");
+        args.needs(Need::write(&file_name));
         let snap_len = match args.positional("SNAPLEN", 2000) {
             0 => MAX_CAPTURED,
             length => length,
@@ -114,8 +125,10 @@ impl Element for ToDump {
             extra_length,
             unbuffered,
             count: 0.into(),
+            destination: Lock::new(None),
             writer: Lock::new(None),
             task: setup.pull_task(0),
+            flush: FlushTimer::new(setup),
             upstream: OnceLock::new(),
         })
     }
@@ -123,20 +136,34 @@ impl Element for ToDump {
     fn initialize(&self, init: &mut Init<'_>) -> Result<(), Refused> {
         let link_type = self.encap.link_type(init.router())?;
         let options = Options { link_type, snap_len: self.snap_len, resolution: self.resolution };
-        let writer = Writer::create(self.file_name.as_path(), options);
-        let writer = writer.map_err(|error| match error.kind() {
-            ErrorKind::Io { action: "create" | "open", error } => {
-                Refused(format!("{}: {}", self.file_name.0, os_error_text(error)))
-            }
-            _ => Refused(error.to_string()),
-        });
-        *self.writer.lock() = Some(writer?);
+        if init.predecessor::<Self>().is_none_or(|old| !self.goes_on_from(&old, options)) {
+            let opened = Destination::open(self.file_name.as_path());
+            let opened = opened.map_err(|error| self.refuse(&error))?;
+            init.needs(opened.helper().map(|program| Need::Run(program.to_owned())));
+            *self.destination.lock() = Some((opened, options));
+        }
         if init.is_pull_input(0) && !init.is_pull_output(0) {
             // An element is initialised once.
             let _ = self.upstream.set(init.listen(0, &self.task));
             self.task.schedule();
         }
         Ok(())
+    }
+
+    fn start(&self, _router: &Router) -> Result<(), Refused> {
+        let Some((destination, options)) = self.destination.lock().take() else { return Ok(()) };
+        let writer = Writer::begin(destination, options).map_err(|error| self.refuse(&error))?;
+        *self.writer.lock() = Some(writer);
+        Ok(())
+    }
+
+    fn take_state(&self, old: &Self, init: &Init<'_>) {
+        let mut writer = self.writer.lock();
+        if writer.is_none() {
+            *writer = old.writer.lock().take();
+            self.count.store(old.count.load(Relaxed), Relaxed);
+            self.flush.set(init.router());
+        }
     }
 
     fn process(&self, cx: &mut Context, (): &mut (), batch: &mut Batch) {
@@ -167,6 +194,14 @@ impl Element for ToDump {
         n > 0
     }
 
+    fn run_timer(&self, cx: &mut Context, (): &mut ()) {
+        if let Some(writer) = self.writer.lock().as_mut().filter(|writer| writer.error().is_none())
+            && let Err(error) = writer.flush()
+        {
+            self.failed(cx, &error, writer.lost(), writer.lost());
+        }
+    }
+
     fn handlers(handlers: &mut Handlers<Self>) {
         handlers.read("count", |dump, _| dump.count.load(Relaxed));
         handlers.write("reset_counts", |dump, _| {
@@ -192,6 +227,21 @@ impl Element for ToDump {
 }
 
 impl ToDump {
+    /// Whether this element is to go on with the file of the one that it replaces, after the packets in it.
+    fn goes_on_from(&self, old: &Self, options: Options) -> bool {
+        let same = |writer: &Writer| writer.error().is_none() && writer.options() == options;
+        self.file_name == old.file_name && old.writer.lock().as_ref().is_some_and(same)
+    }
+
+    fn refuse(&self, error: &Error) -> Refused {
+        match error.kind() {
+            ErrorKind::Io { action: "create" | "open", error } => {
+                Refused(format!("{}: {}", self.file_name.0, os_error_text(error)))
+            }
+            _ => Refused(error.to_string()),
+        }
+    }
+
     /// Writes the packets of a batch. Returns how many of the first packets were written.
     fn write(&self, cx: &mut Context, batch: &Batch) -> usize {
         let mut writer = self.writer.lock();
@@ -215,15 +265,22 @@ impl ToDump {
             let lost = writer.lost();
             let of_batch = lost.min(written);
             written -= of_batch;
-            let of_others = lost - of_batch;
-            let count = |count: u64| Some(count.saturating_sub(of_others));
-            let _ = self.count.fetch_update(Relaxed, Relaxed, count);
-            let router = cx.router();
-            let failure = failure(&error, lost);
-            router.chatter(&format!("{}: {failure}", router.name_of(cx.element())));
+            self.failed(cx, &error, lost, lost - of_batch);
         }
         self.count.fetch_add(written, Relaxed);
+        if written > 0 && !self.unbuffered {
+            self.flush.written(cx);
+        }
         written as usize
+    }
+
+    /// Reports that the file cannot be written, and how many packets are lost; so many of them were counted already.
+    fn failed(&self, cx: &Context, error: &Error, lost: u64, counted: u64) {
+        let count = |count: u64| Some(count.saturating_sub(counted));
+        let _ = self.count.fetch_update(Relaxed, Relaxed, count);
+        let router = cx.router();
+        let failure = failure(error, lost);
+        router.chatter(&format!("{}: {failure}", router.name_of(cx.element())));
     }
 
     fn write_packet(

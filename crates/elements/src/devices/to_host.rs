@@ -48,36 +48,33 @@ use std::sync::atomic::{AtomicBool, Ordering::Relaxed};
 
 use millrace_core::args::Kind;
 use millrace_core::{
-    Batch, Class, Context, Element, Failed, Handlers, Init, Reason, Refused, Router, Setup,
-    register,
+    Batch, Class, Context, Failed, Handlers, Init, Reason, Refused, Setup, register,
 };
 use millrace_io::TxOptions;
 use millrace_io::tap::TapKind;
 
-use super::interface::transmit::{self, Transmission, Transmits};
+use super::interface::transmit::{DeviceOutput, OutputClass, Transmission, Wanted};
 use crate::capability::HostInterface;
 
-/// The element; its manual is at the top of the file.
+/// The class; its manual is at the top of the file.
 pub struct ToHost {
     device: String,
     /// Whether packets must have an Ethernet header.
     ethernet: AtomicBool,
-    transmission: Transmission,
 }
 
-register!(ToHost, "to_host.rs");
+register!(DeviceOutput<ToHost>, "to_host.rs");
 
 const ETHERNET_HEADER: usize = 14;
 
-impl Element for ToHost {
+impl OutputClass for ToHost {
     const CLASS: Class = Class::new("ToHost", "1/0", "a/h").phase(1);
-    type Local = ();
 
-    fn configure(setup: &mut Setup<'_>) -> Result<Self, Failed> {
+    fn configure(setup: &mut Setup<'_>) -> Result<(Self, Transmission), Failed> {
         let device: String = setup.args.mandatory("DEVNAME");
         let burst = setup.args.in_range("BURST", Kind::Keyword, 1..=Batch::CAPACITY as u32);
         setup.args.complete()?;
-        let wanted = transmit::Wanted {
+        let wanted = Wanted {
             options: TxOptions::default(),
             max_queues: None,
             burst: burst.map_or(64, |burst| burst as usize),
@@ -87,10 +84,10 @@ impl Element for ToHost {
             optional: false,
         };
         let transmission = Transmission::configure(setup, device.clone(), wanted).without_outputs();
-        Ok(Self { device, ethernet: true.into(), transmission })
+        Ok((Self { device, ethernet: true.into() }, transmission))
     }
 
-    fn initialize(&self, init: &mut Init<'_>) -> Result<(), Refused> {
+    fn start(&self, transmission: &Transmission, init: &Init<'_>) -> Result<(), Refused> {
         let router = init.router();
         let mut all = router.all_offered::<dyn HostInterface>();
         let host = all.find(|(_, host)| host.interface() == self.device);
@@ -99,47 +96,9 @@ impl Element for ToHost {
         };
         let (_, host) = host.ok_or_else(missing)?;
         self.ethernet.store(host.kind() == TapKind::Tap, Relaxed);
-        self.transmission.start(init, host.queues().ok_or_else(missing)?)
+        transmission.start(init, host.queues().ok_or_else(missing)?)
     }
 
-    fn push(&self, cx: &mut Context, (): &mut (), _port: usize, batch: &mut Batch) {
-        self.prepare(cx, batch);
-        self.transmission.push(cx, batch);
-    }
-
-    fn run_task(&self, cx: &mut Context, (): &mut ()) -> bool {
-        self.transmission.run_with(cx, |cx, batch| self.prepare(cx, batch))
-    }
-
-    fn run_timer(&self, _cx: &mut Context, (): &mut ()) {
-        self.transmission.run_timer();
-    }
-
-    fn held(&self) -> usize {
-        self.transmission.held()
-    }
-
-    fn handlers(handlers: &mut Handlers<Self>) {
-        transmit::handlers(handlers);
-        handlers.read("dev_name", |host, _| host.device.clone());
-        handlers.read("drops", |_, call| {
-            let stats = call.router().stats_of(call.element());
-            stats.drops.iter().map(|(_, count)| count).sum::<u64>()
-        });
-    }
-
-    fn cleanup(&self, _router: &Router) -> Result<(), Refused> {
-        self.transmission.cleanup()
-    }
-}
-
-impl Transmits for ToHost {
-    fn transmission(&self) -> &Transmission {
-        &self.transmission
-    }
-}
-
-impl ToHost {
     fn prepare(&self, cx: &mut Context, batch: &mut Batch) {
         if !self.ethernet.load(Relaxed) {
             return;
@@ -147,6 +106,14 @@ impl ToHost {
         batch.map_filter(|packet| match packet.len() < ETHERNET_HEADER {
             true => cx.drop(packet, Reason::Truncated),
             false => Some(packet),
+        });
+    }
+
+    fn handlers(handlers: &mut Handlers<DeviceOutput<Self>>) {
+        handlers.read("dev_name", |host, _| host.class.device.clone());
+        handlers.read("drops", |_, call| {
+            let stats = call.router().stats_of(call.element());
+            stats.drops.iter().map(|(_, count)| count).sum::<u64>()
         });
     }
 }

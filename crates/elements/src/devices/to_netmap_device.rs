@@ -40,7 +40,8 @@
 //! - `scheduled` (read, write), `home_thread` (read): its task.
 //!
 //! # Drops
-//! - transmit full: without BLOCKING, the device had no room.
+//! - transmit full: without BLOCKING, the device had no room; on virtual time, which stands still meanwhile, it had
+//!   none for a quarter of a second, and from then on.
 //! - device error: the device rejected the packet (it is longer than the MTU, or the device is down or
 //!   gone), and output 1 is not connected.
 //! - stopped: the program stopped while the packet waited for room, or the device does not exist.
@@ -54,27 +55,24 @@
 //! FromNetmapDevice, ToXDPDevice, ToDevice
 
 use millrace_core::args::Kind;
-use millrace_core::{Batch, Class, Context, Element, Failed, Handlers, Refused, Setup, register};
+use millrace_core::{Batch, Class, Failed, Handlers, Setup, register};
 use millrace_io::{Method, Queues, TxOptions, XdpOptions};
 
 use super::interface::netmap;
-use super::interface::transmit::{self, Transmission, Transmits, Wanted};
+use super::interface::transmit::{DeviceOutput, OutputClass, Transmission, Wanted};
 
-/// The element; its manual is at the top of the file.
-pub struct ToNetmapDevice {
-    transmission: Transmission,
-}
+/// The class; its manual is at the top of the file.
+pub struct ToNetmapDevice;
 
 /// The default of IQUEUE, as in FastClick.
 const WAITING: u32 = 512;
 
-register!(ToNetmapDevice, "to_netmap_device.rs");
+register!(DeviceOutput<ToNetmapDevice>, "to_netmap_device.rs");
 
-impl Element for ToNetmapDevice {
+impl OutputClass for ToNetmapDevice {
     const CLASS: Class = Class::new("ToNetmapDevice", "1/0-2", "a/h");
-    type Local = ();
 
-    fn configure(setup: &mut Setup<'_>) -> Result<Self, Failed> {
+    fn configure(setup: &mut Setup<'_>) -> Result<(Self, Transmission), Failed> {
         let args = &mut setup.args;
         let port = netmap::port(args);
         let queue: Option<i32> = args.in_range("QUEUE", Kind::Positional, -1..=4095);
@@ -99,6 +97,7 @@ impl Element for ToNetmapDevice {
             options: TxOptions {
                 method: Method::Best(XdpOptions::default()),
                 queues: Queues { first: named.unwrap_or(0), ..Queues::default() },
+                named: named.is_some(),
                 descriptors: Some(waiting as usize),
                 ..TxOptions::default()
             },
@@ -109,21 +108,11 @@ impl Element for ToNetmapDevice {
             debug: false,
             optional: allow_nonexistent,
         };
-        let transmission = Transmission::configure(setup, port.interface, wanted);
-        Ok(Self { transmission })
+        Ok((Self, Transmission::configure(setup, port.interface, wanted)))
     }
 
-    transmit::methods!();
-
-    fn handlers(handlers: &mut Handlers<Self>) {
-        transmit::handlers(handlers);
+    fn handlers(handlers: &mut Handlers<DeviceOutput<Self>>) {
         handlers.read("dropped", |element, _| element.transmission.lost());
-    }
-}
-
-impl Transmits for ToNetmapDevice {
-    fn transmission(&self) -> &Transmission {
-        &self.transmission
     }
 }
 
@@ -131,7 +120,7 @@ impl Transmits for ToNetmapDevice {
 mod tests {
     use millrace_core::testing::Rig;
 
-    use crate::devices::interface::test_rig::rig;
+    use crate::devices::interface::test_rig::{refuses, rig};
 
     #[test]
     fn transmits_what_is_pushed() {
@@ -149,18 +138,15 @@ mod tests {
 
     #[test]
     fn rejects_invalid_arguments() {
-        for (bad, problem) in [
+        let cases = [
             ("", "DEVNAME"),
             ("netmap:no-such-device", "no-such-device"),
             ("vale0", "switch"),
             ("netmap:lo, IQUEUE 100", "power of 2"),
             ("netmap:lo, BURST 64, IQUEUE 64", "twice BURST"),
             ("netmap:lo, ACTIVE false", "Discard"),
-        ] {
-            let refused = Rig::new(&format!("ToNetmapDevice({bad})"), 1, 0).err();
-            let said = format!("{refused:?}");
-            assert!(said.contains(problem), "{bad}: {said}");
-        }
+        ];
+        refuses("ToNetmapDevice", 1, 0, &cases);
         let absent = "ToNetmapDevice(netmap:no-such-device, ALLOW_NONEXISTENT true)";
         let mut rig = Rig::new(absent, 1, 0).unwrap();
         rig.push(0, &["a"]);

@@ -53,7 +53,8 @@
 //! - `scheduled`, `home_thread` (read, write): its task, and the thread that runs it.
 //!
 //! # Drops
-//! - transmit full: without BLOCKING, the device had no room.
+//! - transmit full: without BLOCKING, the device had no room; on virtual time, which stands still meanwhile, it had
+//!   none for a quarter of a second, and from then on.
 //! - device error: the device rejected the packet (it is longer than the MTU, or the device is down or
 //!   gone), and output 1 is not connected.
 //! - stopped: the program stopped while the packet waited for room.
@@ -67,24 +68,21 @@
 //! FromXDPDevice, ToDevice
 
 use millrace_core::args::Kind;
-use millrace_core::{Batch, Class, Context, Element, Failed, Handlers, Refused, Setup, register};
+use millrace_core::{Class, Failed, Setup, register};
 use millrace_io::Method;
 
-use super::interface::transmit::{self, Transmission, Transmits, Wanted};
+use super::interface::transmit::{DeviceOutput, OutputClass, Transmission, Wanted};
 use super::interface::xdp;
 
-/// The element; its manual is at the top of the file.
-pub struct ToXdpDevice {
-    transmission: Transmission,
-}
+/// The class; its manual is at the top of the file.
+pub struct ToXdpDevice;
 
-register!(ToXdpDevice, "to_xdp_device.rs");
+register!(DeviceOutput<ToXdpDevice>, "to_xdp_device.rs");
 
-impl Element for ToXdpDevice {
+impl OutputClass for ToXdpDevice {
     const CLASS: Class = Class::new("ToXDPDevice", "1/0-2", "a/h").aliases(&["XDPToDevice"]);
-    type Local = ();
 
-    fn configure(setup: &mut Setup<'_>) -> Result<Self, Failed> {
+    fn configure(setup: &mut Setup<'_>) -> Result<(Self, Transmission), Failed> {
         let args = &mut setup.args;
         let device: String = args.mandatory("DEVNAME");
         let mut wanted = Wanted::read(args);
@@ -92,27 +90,14 @@ impl Element for ToXdpDevice {
         wanted.options.method = Method::Xdp(xdp::configure(args));
         wanted.options.descriptors = descriptors.map(|descriptors| descriptors as usize);
         args.complete()?;
-        Ok(Self { transmission: Transmission::configure(setup, device, wanted) })
-    }
-
-    transmit::methods!();
-
-    fn handlers(handlers: &mut Handlers<Self>) {
-        transmit::handlers(handlers);
-    }
-}
-
-impl Transmits for ToXdpDevice {
-    fn transmission(&self) -> &Transmission {
-        &self.transmission
+        Ok((Self, Transmission::configure(setup, device, wanted)))
     }
 }
 
 #[cfg(test)]
 mod tests {
-    use millrace_core::testing::Rig;
 
-    use crate::devices::interface::test_rig::rig;
+    use crate::devices::interface::test_rig::{refuses, rig};
 
     #[test]
     fn transmits_what_is_pushed() {
@@ -126,16 +111,13 @@ mod tests {
 
     #[test]
     fn rejects_invalid_arguments() {
-        for (bad, problem) in [
+        let cases = [
             ("", "DEVNAME"),
             ("no-such-device", "no-such-device"),
             ("lo, MODE NONSENSE", "AUTO, NATIVE or GENERIC"),
             ("lo, NDESC 65", "power of two"),
             ("lo, QUEUE 5", "no transmit queue 5"),
-        ] {
-            let refused = Rig::new(&format!("ToXDPDevice({bad})"), 1, 0).err();
-            let said = format!("{refused:?}");
-            assert!(said.contains(problem), "{bad}: {said}");
-        }
+        ];
+        refuses("ToXDPDevice", 1, 0, &cases);
     }
 }

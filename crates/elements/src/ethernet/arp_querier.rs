@@ -29,8 +29,8 @@
 //! - CAPACITY: maximum number of waiting packets. Default 2048; 0 for no limit.
 //! - CAPACITY_SLIM_FACTOR: when more than CAPACITY packets would wait, packets are dropped, those
 //!   waiting for the oldest entries first, until 1/CAPACITY_SLIM_FACTOR of CAPACITY is free. Default 2.
-//! - ENTRY_CAPACITY: maximum number of entries; a new entry replaces the oldest one. Default 0: no
-//!   limit.
+//! - ENTRY_CAPACITY: maximum number of entries; a new entry replaces the oldest one. Default 65536;
+//!   0 for no limit.
 //! - ENTRY_PACKET_CAPACITY: maximum number of packets that wait for one address; further packets are
 //!   dropped. Default 0: no limit.
 //! - TIMEOUT: how long an entry is valid. Default 5 minutes; 0 for forever.
@@ -82,8 +82,8 @@ use millrace_core::args::{ElementRef, Ipv4Network, Seconds};
 use millrace_core::headers::{ArpHeader, EthernetHeader, Header, U16, arp_operation, ether_type};
 use millrace_core::net::EtherAddress;
 use millrace_core::{
-    Arg, Args, Batch, Class, Context, Element, Failed, Handlers, Init, Moment, Offers, Packet,
-    PerPacket, Reason, Refused, Setup, Timestamp, View, Way, register,
+    Arg, Args, Batch, Class, Context, Element, Failed, Footprint, Handlers, Init, Moment, Offers,
+    Packet, PerPacket, Reason, Refused, Setup, Timestamp, View, Way, register,
 };
 use zerocopy::IntoBytes;
 
@@ -205,6 +205,13 @@ impl Element for ArpQuerier {
     fn take_state(&self, old: &Self, init: &Init<'_>) {
         if self.shared.get().is_none() && old.shared.get().is_none() {
             self.own.take_state(&old.own, init.clock().now());
+        }
+    }
+
+    fn footprint(&self) -> Footprint {
+        match self.table {
+            Some(_) => Footprint::default(),
+            None => self.own.footprint(),
         }
     }
 

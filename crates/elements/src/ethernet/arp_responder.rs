@@ -37,6 +37,8 @@
 //! # See also
 //! ARPQuerier, AddressInfo
 
+use std::cmp::Reverse;
+use std::collections::{BTreeSet, HashMap};
 use std::net::Ipv4Addr;
 use std::sync::Arc;
 
@@ -185,21 +187,52 @@ fn find(entries: &[Entry], address: Ipv4Addr) -> Option<EtherAddress> {
     entries.iter().find(|entry| entry.prefix.contains(address)).map(|entry| entry.ether)
 }
 
-/// Sorts the entries into search order, each network once. Also returns the networks that had more
-/// than one entry.
+/// Sorts the entries into search order, each network once: an entry stands immediately before the most specific one that
+/// covered it when it came, or last. Also returns the networks that had more than one entry.
 fn normalized(entries: Vec<Entry>) -> (Vec<Entry>, Vec<Ipv4Prefix>) {
-    let mut sorted: Vec<Entry> = Vec::new();
+    let mut own: Vec<Entry> = Vec::new();
+    // For each entry those that stand before it, oldest first; and those that stand before none.
+    let mut before: Vec<Vec<usize>> = Vec::new();
+    let mut last = Vec::new();
+    let mut places: HashMap<Ipv4Prefix, usize> = HashMap::new();
+    // Those with most ones first.
+    let mut masks: BTreeSet<(Reverse<u32>, Ipv4Addr)> = BTreeSet::new();
     let mut doubles = Vec::new();
     for entry in entries {
-        if let Some(same) = sorted.iter_mut().find(|other| other.prefix == entry.prefix) {
-            *same = entry;
-            doubles.push(entry.prefix);
+        let Entry { prefix, .. } = entry;
+        if let Some(&place) = places.get(&prefix) {
+            own[place] = entry;
+            doubles.push(prefix);
             continue;
         }
-        let covering = sorted.iter().position(|other| other.prefix.covers(entry.prefix));
-        sorted.insert(covering.unwrap_or(sorted.len()), entry);
+        let around = masks
+            .iter()
+            .map(|&(_, mask)| Ipv4Prefix::with_mask(prefix.address(), mask).truncated());
+        let mut covering =
+            around.filter(|around| around.covers(prefix)).filter_map(|around| places.get(&around));
+        covering.next().map_or(&mut last, |&next| &mut before[next]).push(own.len());
+        masks.insert((Reverse(ones(prefix)), prefix.mask()));
+        places.insert(prefix, own.len());
+        own.push(entry);
+        before.push(Vec::new());
+    }
+    let mut sorted = Vec::new();
+    last.iter().for_each(|&place| add_in_order(place, &before, &own, &mut sorted));
+    // Of masks that are no prefixes, several may cover an entry, and neither of them the other.
+    if own.iter().any(|entry| entry.prefix.length().is_none()) {
+        sorted.sort_by_key(|entry| Reverse(ones(entry.prefix)));
     }
     (sorted, doubles)
+}
+
+/// Adds the entries that stand before this one, then this one. Each level has a longer mask.
+fn add_in_order(place: usize, before: &[Vec<usize>], own: &[Entry], sorted: &mut Vec<Entry>) {
+    before[place].iter().for_each(|&place| add_in_order(place, before, own, sorted));
+    sorted.push(own[place]);
+}
+
+fn ones(prefix: Ipv4Prefix) -> u32 {
+    prefix.mask().to_bits().count_ones()
 }
 
 /// Reads the entries of all arguments.
@@ -243,6 +276,10 @@ fn entries_of(text: &ArgText, scope: &Scope<'_>) -> Result<Vec<Entry>, &'static 
 mod tests {
     use millrace_core::Reason;
     use millrace_core::testing::Rig;
+    use proptest::collection::vec;
+    use proptest::prelude::*;
+
+    use super::*;
 
     fn request(target: [u8; 4]) -> Vec<u8> {
         let mut frame = b"\xff\xff\xff\xff\xff\xff\x0a\x0a\x0a\x0a\x0a\x0a\x08\x06".to_vec();
@@ -265,6 +302,43 @@ mod tests {
         assert_eq!(out[0][0][32..], *b"\x0a\x0a\x0a\x0a\x0a\x0a\x0a\x00\x00\x02");
         assert_eq!(out[0][1][22..28], [2; 6]);
         assert_eq!(rig.stats().drops, [(Reason::NoMatch, 1)]);
+    }
+
+    /// Inserts each entry before the first one that covers it.
+    fn plainly_sorted(entries: &[Entry]) -> Vec<Ipv4Prefix> {
+        let mut sorted: Vec<Ipv4Prefix> = Vec::new();
+        for Entry { prefix, .. } in entries {
+            if !sorted.contains(prefix) {
+                let covering = sorted.iter().position(|other| other.covers(*prefix));
+                sorted.insert(covering.unwrap_or(sorted.len()), *prefix);
+            }
+        }
+        sorted
+    }
+
+    proptest! {
+        #[test]
+        fn entries_stand_before_those_that_cover_them(nets in vec((0..8u32, 0..=32u8), 0..40)) {
+            let entry = |(bits, length): (u32, u8)| Entry {
+                prefix: Ipv4Prefix::new(Ipv4Addr::from_bits(bits << 29), length).unwrap().truncated(),
+                ether: EtherAddress::default(),
+            };
+            let entries: Vec<Entry> = nets.into_iter().map(entry).collect();
+            let sorted: Vec<_> = normalized(entries.clone()).0.iter().map(|one| one.prefix).collect();
+            prop_assert_eq!(sorted, plainly_sorted(&entries));
+        }
+
+        #[test]
+        fn with_masks_of_any_kind_the_most_specific_entry_is_first(masks in vec(0..16u32, 0..20)) {
+            let entry = |bits: u32| Entry {
+                prefix: Ipv4Prefix::with_mask(Ipv4Addr::UNSPECIFIED, Ipv4Addr::from_bits(bits << 28)),
+                ether: EtherAddress::default(),
+            };
+            let sorted = normalized(masks.into_iter().map(entry).collect()).0;
+            for (at, one) in sorted.iter().enumerate() {
+                prop_assert!(!sorted[..at].iter().any(|before| before.prefix.covers(one.prefix)));
+            }
+        }
     }
 
     #[test]

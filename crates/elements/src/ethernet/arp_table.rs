@@ -11,8 +11,8 @@
 //! - CAPACITY: maximum number of waiting packets. Default 2048; 0 for no limit.
 //! - CAPACITY_SLIM_FACTOR: when more than CAPACITY packets would wait, packets are dropped, those
 //!   waiting for the oldest entries first, until 1/CAPACITY_SLIM_FACTOR of CAPACITY is free. Default 2.
-//! - ENTRY_CAPACITY: maximum number of entries; a new entry replaces the oldest one. Default 0: no
-//!   limit.
+//! - ENTRY_CAPACITY: maximum number of entries; a new entry replaces the oldest one. Default 65536;
+//!   0 for no limit.
 //! - ENTRY_PACKET_CAPACITY: maximum number of packets that wait for one address; further packets are
 //!   dropped. Default 0: no limit.
 //! - TIMEOUT: how long an entry is valid. Default 5 minutes; 0 for forever.
@@ -49,7 +49,8 @@ use std::sync::Arc;
 use millrace_core::args::ArgText;
 use millrace_core::net::EtherAddress;
 use millrace_core::{
-    Args, Class, Context, Element, Failed, Handlers, Init, Offers, Refused, Setup, register,
+    Args, Class, Context, Element, Failed, Footprint, Handlers, Init, Offers, Refused, Setup,
+    register,
 };
 
 use super::arp_cache::ArpCache;
@@ -87,6 +88,10 @@ impl Element for ArpTable {
 
     fn take_state(&self, old: &Self, init: &Init<'_>) {
         self.cache.take_state(&old.cache, init.clock().now());
+    }
+
+    fn footprint(&self) -> Footprint {
+        self.cache.footprint()
     }
 
     fn handlers(handlers: &mut Handlers<Self>) {

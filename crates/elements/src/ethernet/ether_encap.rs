@@ -18,6 +18,7 @@
 //! # Handlers
 //! - `ethertype`, `src`, `dst` (read, write): the values of the arguments. `etht` is an old name for
 //!   `ethertype`.
+//! - `config` (read, write): the arguments; all may change while packets run.
 //!
 //! # Drops
 //! None.
@@ -56,6 +57,10 @@ impl Element for EtherEncap {
     }
 
     fn handlers(handlers: &mut Handlers<Self>) {
+        handlers.reconfigure(|element, new| {
+            element.header.store(new.header.load());
+            Ok(())
+        });
         handlers::handlers(handlers, &["ethertype", "etht"]);
     }
 }

@@ -1,7 +1,7 @@
 //! EtherSwitch - forwards Ethernet frames to the ports of learned addresses (learning switch)
 //!
 //! # Synopsis
-//! `EtherSwitch([keyword TIMEOUT])`
+//! `EtherSwitch([keywords TIMEOUT, CAPACITY])`
 //!
 //! # Description
 //! Each pair of an input and the output with the same number is a LAN. The element learns from each
@@ -12,6 +12,8 @@
 //! # Arguments
 //! - TIMEOUT: how many seconds after its last frame an address is remembered. With 0, nothing is
 //!   learned. Default 300.
+//! - CAPACITY: maximum number of addresses. While there are as many, those whose time is over are
+//!   removed, and further ones are not learned: frames for them go to all other LANs. Default 65536.
 //!
 //! # Ports
 //! At least two push inputs, the same number of push outputs.
@@ -19,6 +21,7 @@
 //! # Handlers
 //! - `table` (read): the known addresses and their ports, one per line.
 //! - `timeout` (read, write): the value of TIMEOUT.
+//! - `unlearned` (read): frames whose source address was not learned because there were CAPACITY.
 //!
 //! # Drops
 //! - filtered: the destination is in the LAN that the frame arrives from.
@@ -36,34 +39,61 @@
 //! ListenEtherSwitch, EtherSpanTree
 
 use std::collections::HashMap;
+use std::collections::hash_map::Entry as Slot;
+use std::marker::PhantomData;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU32, AtomicU64, Ordering::Relaxed};
 
-use millrace_core::args::{Args, Seconds};
+use foldhash::fast::RandomState;
+use millrace_core::args::{Args, Kind, Seconds};
 use millrace_core::headers::{EthernetHeader, Header};
 use millrace_core::net::EtherAddress;
 use millrace_core::{
-    Batch, Class, Context, Element, Failed, Handlers, Lock, Offers, Packet, Reason, Setup,
-    Timestamp, register,
+    Batch, Class, Context, Element, Failed, Footprint, Handlers, Lock, Offers, Packet, Reason,
+    Setup, Timestamp, register,
 };
 
 use crate::capability::StationTable;
 
-/// The element; its manual is at the top of the file.
-pub struct EtherSwitch {
-    learning: Learning,
+/// The class; its manual is at the top of the file.
+pub struct EtherSwitch;
+
+register!(Switch<EtherSwitch>, "ether_switch.rs");
+
+impl SwitchClass for EtherSwitch {
+    const CLASS: Class = Class::new("EtherSwitch", "2-/=", "h/h").flow("#/[^#]");
+
+    fn send(cx: &mut Context, from: usize, to: usize, packet: Packet) {
+        match to == from {
+            true => drop(cx.drop(packet, Reason::Filtered)),
+            false => cx.push(to, packet),
+        }
+    }
 }
 
-register!(EtherSwitch, "ether_switch.rs");
+/// A class of elements that learn at which port a station is.
+pub(super) trait SwitchClass: Send + Sync + 'static {
+    /// Name, port counts and processing.
+    const CLASS: Class;
 
-impl Element for EtherSwitch {
-    const CLASS: Class = Class::new("EtherSwitch", "2-/=", "h/h").flow("#/[^#]");
+    /// Sends a frame that arrived from port `from`, for a station at port `to`.
+    fn send(cx: &mut Context, from: usize, to: usize, packet: Packet);
+}
+
+/// An element of such a class.
+pub(super) struct Switch<C> {
+    learning: Learning,
+    class: PhantomData<C>,
+}
+
+impl<C: SwitchClass> Element for Switch<C> {
+    const CLASS: Class = C::CLASS;
     type Local = ();
 
     fn configure(setup: &mut Setup<'_>) -> Result<Self, Failed> {
         let learning = Learning::configure(&mut setup.args);
         setup.args.complete()?;
-        Ok(Self { learning })
+        Ok(Self { learning, class: PhantomData })
     }
 
     fn push(&self, cx: &mut Context, (): &mut (), port: usize, batch: &mut Batch) {
@@ -71,37 +101,56 @@ impl Element for EtherSwitch {
             match self.learning.direct(port, &packet) {
                 None => drop(cx.drop(packet, Reason::Truncated)),
                 Some(Direction::Everywhere) => flood(cx, port, packet),
-                Some(Direction::Port(to)) if to == port => drop(cx.drop(packet, Reason::Filtered)),
-                Some(Direction::Port(to)) => cx.push(to, packet),
+                Some(Direction::Port(to)) => C::send(cx, port, to, packet),
             }
         }
+    }
+
+    fn handlers(handlers: &mut Handlers<Self>) {
+        handlers.read("table", |switch, _| switch.learning.to_text());
+        handlers.read("timeout", |switch, _| switch.learning.timeout.load(Relaxed));
+        handlers.read("unlearned", |switch, _| switch.learning.unlearned.load(Relaxed));
+        handlers.write("timeout", |switch, call| {
+            let timeout: Seconds = call.parse().map_err(|_| "expected timeout (integer)")?;
+            switch.learning.timeout.store(whole(timeout), Relaxed);
+            Ok(())
+        });
     }
 
     fn capabilities(self: &Arc<Self>, offers: &mut Offers<'_>) {
         offers.provide::<dyn StationTable>(self.clone());
     }
 
-    fn handlers(handlers: &mut Handlers<Self>) {
-        Learning::handlers(handlers, |switch| &switch.learning);
+    fn footprint(&self) -> Footprint {
+        self.learning.footprint()
     }
 }
 
-impl StationTable for EtherSwitch {
+impl<C: SwitchClass> StationTable for Switch<C> {
     fn port_of(&self, station: EtherAddress) -> Option<usize> {
-        self.learning.port_of(station)
+        self.learning.addresses.lock().heard.get(&station).map(|heard| heard.port)
     }
 }
 
 /// The addresses and their ports.
-pub(super) struct Learning {
+struct Learning {
     /// In seconds; with 0, nothing is learned.
     timeout: AtomicU32,
+    /// The maximum number of addresses.
+    capacity: usize,
     addresses: Lock<Addresses>,
+    /// Frames whose source address was not learned because there were too many.
+    unlearned: AtomicU64,
     /// The number of addresses learned so far.
     learnt: AtomicU64,
 }
 
-type Addresses = HashMap<EtherAddress, Heard, foldhash::fast::FixedState>;
+/// Where addresses were heard, and when it was last checked which times are over.
+#[derive(Default)]
+struct Addresses {
+    heard: HashMap<EtherAddress, Heard, RandomState>,
+    checked: Timestamp,
+}
 
 /// Where an address was last seen.
 #[derive(Clone, Copy)]
@@ -115,7 +164,7 @@ struct Heard {
 
 /// Where a frame goes.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) enum Direction {
+enum Direction {
     /// To one port, which may be the port that it arrived from.
     Port(usize),
     /// To all ports except the one that it arrived from.
@@ -123,16 +172,28 @@ pub(super) enum Direction {
 }
 
 impl Learning {
-    /// Reads TIMEOUT.
-    pub(super) fn configure(args: &mut Args<'_>) -> Self {
+    /// Reads TIMEOUT and CAPACITY.
+    fn configure(args: &mut Args<'_>) -> Self {
         let timeout: Seconds = args.keyword("TIMEOUT", Seconds::new(300));
         let timeout = AtomicU32::new(whole(timeout));
-        Self { timeout, addresses: Lock::default(), learnt: 0.into() }
+        let capacity = args.in_range("CAPACITY", Kind::Keyword, 1..=1u32 << 30).unwrap_or(65_536);
+        Self {
+            timeout,
+            capacity: capacity as usize,
+            addresses: Lock::default(),
+            unlearned: 0.into(),
+            learnt: 0.into(),
+        }
+    }
+
+    /// What the table takes when it is full.
+    fn footprint(&self) -> Footprint {
+        Footprint::hash_table(self.capacity, size_of::<(EtherAddress, Heard)>())
     }
 
     /// Learns from a frame that arrived from `port`, and returns where it goes. None if it is too
     /// short.
-    pub(super) fn direct(&self, port: usize, packet: &Packet) -> Option<Direction> {
+    fn direct(&self, port: usize, packet: &Packet) -> Option<Direction> {
         let (header, _) = EthernetHeader::view(packet.data())?;
         let timeout = self.timeout.load(Relaxed);
         if timeout == 0 {
@@ -140,10 +201,23 @@ impl Learning {
         }
         let mut addresses = self.addresses.lock();
         let now = packet.timestamp();
-        let turn = || self.learnt.fetch_add(1, Relaxed);
-        let heard =
-            addresses.entry(header.src).or_insert_with(|| Heard { port, at: now, turn: turn() });
-        (heard.port, heard.at) = (port, now);
+        if addresses.heard.len() >= self.capacity && !addresses.heard.contains_key(&header.src) {
+            addresses.forget(now, Timestamp::from_secs(timeout.into()));
+        }
+        let addresses = &mut addresses.heard;
+        let is_full = addresses.len() >= self.capacity;
+        match addresses.entry(header.src) {
+            Slot::Occupied(mut slot) => {
+                let heard = slot.get_mut();
+                (heard.port, heard.at) = (port, now);
+            }
+            Slot::Vacant(_) if is_full => {
+                self.unlearned.fetch_add(1, Relaxed);
+            }
+            Slot::Vacant(slot) => {
+                slot.insert(Heard { port, at: now, turn: self.learnt.fetch_add(1, Relaxed) });
+            }
+        }
         if header.dst.is_group() {
             return Some(Direction::Everywhere);
         }
@@ -157,25 +231,9 @@ impl Learning {
         Some(Direction::Everywhere)
     }
 
-    /// The port where a station was last heard.
-    pub(super) fn port_of(&self, station: EtherAddress) -> Option<usize> {
-        self.addresses.lock().get(&station).map(|heard| heard.port)
-    }
-
-    /// Registers the handlers of the learning class `E`.
-    pub(super) fn handlers<E: Element>(handlers: &mut Handlers<E>, of: fn(&E) -> &Self) {
-        handlers.read("table", move |element: &E, _| of(element).to_text());
-        handlers.read("timeout", move |element: &E, _| of(element).timeout.load(Relaxed));
-        handlers.write("timeout", move |element: &E, call| {
-            let timeout: Seconds = call.parse().map_err(|_| "expected timeout (integer)")?;
-            of(element).timeout.store(whole(timeout), Relaxed);
-            Ok(())
-        });
-    }
-
     /// The table as text, one address per line, in the order of Click's hash table.
     fn to_text(&self) -> String {
-        let addresses = self.addresses.lock();
+        let addresses = &self.addresses.lock().heard;
         let buckets = buckets_for(addresses.len());
         let mut lines: Vec<_> = addresses.iter().collect();
         lines.sort_by_key(|(address, heard)| (hash(**address) % buckets, u64::MAX - heard.turn));
@@ -183,8 +241,20 @@ impl Learning {
     }
 }
 
+impl Addresses {
+    /// Removes the addresses whose time is over; not more often than once a second.
+    fn forget(&mut self, now: Timestamp, timeout: Timestamp) {
+        const PERIOD: Timestamp = Timestamp::from_secs(1);
+        if self.checked <= now && now < self.checked + PERIOD {
+            return;
+        }
+        self.checked = now;
+        self.heard.retain(|_, heard| now < heard.at + timeout);
+    }
+}
+
 /// Sends a packet to all outputs except one, the last output first.
-pub(super) fn flood(cx: &mut Context, source: usize, packet: Packet) {
+fn flood(cx: &mut Context, source: usize, packet: Packet) {
     let mut ports = (0..cx.outputs()).rev().filter(|&port| port != source);
     let Some(first) = ports.next() else {
         // There is no other output.
@@ -231,10 +301,28 @@ fn buckets_for(entries: usize) -> u64 {
 #[cfg(test)]
 mod tests {
     use millrace_core::testing::Rig;
-    use millrace_core::{Packet, Reason};
+    use millrace_core::{Packet, Reason, Timestamp};
 
     fn frame(dst: u8, src: u8) -> Packet {
         Packet::from_bytes(&[[dst; 6], [src; 6], [8; 6]].concat()).unwrap()
+    }
+
+    #[test]
+    fn addresses_without_end_do_not_fill_the_memory() {
+        let mut rig = Rig::new("EtherSwitch(TIMEOUT 10, CAPACITY 3)", 2, 2).unwrap();
+        let at = |seconds: i64, dst: u8, src: u8| {
+            let mut packet = frame(dst, src);
+            packet.set_timestamp(Timestamp::from_secs(seconds));
+            packet
+        };
+        rig.push_packets(0, (2..10).map(|host| at(1, 0xff, host * 2)).collect());
+        assert_eq!(rig.read("table").unwrap().lines().count(), 3);
+        assert_eq!(rig.read("unlearned").unwrap(), "5");
+        // Who is not known is reached all the same.
+        assert_eq!(rig.push_packets(1, vec![at(2, 18, 4)])[0].len(), 1);
+        // Their time is over, but for the one that was heard again.
+        rig.push_packets(1, vec![at(11, 0xff, 18)]);
+        assert_eq!(rig.read("table").unwrap().lines().count(), 2);
     }
 
     #[test]

@@ -23,7 +23,7 @@
 //! # Handlers
 //! - `src`, `dst`, `ethertype`, `vlan_tci`, `vlan_id`, `vlan_pcp`, `native_vlan` (read, write): the
 //!   values of the arguments.
-//! - `config` (read): the current configuration.
+//! - `config` (read, write): the current configuration, all of which may change while packets run.
 //!
 //! # Drops
 //! None.
@@ -65,6 +65,11 @@ impl Element for EtherVlanEncap {
     }
 
     fn handlers(handlers: &mut Handlers<Self>) {
+        handlers.reconfigure(|encap, new| {
+            encap.header.store(new.header.load());
+            encap.tag.store(new.tag.load());
+            Ok(())
+        });
         handlers::handlers(handlers, &["ethertype"]);
         vlan_tag::handlers(handlers);
         vlan_tag::native_handlers(handlers);

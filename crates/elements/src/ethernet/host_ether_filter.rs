@@ -20,6 +20,7 @@
 //!
 //! # Handlers
 //! - `ether` (read, write): the value of ETHER.
+//! - `config` (read, write): the arguments; ETHER may change while packets run.
 //!
 //! # Drops
 //! - other host: the packet is for another host or, with DROP_OWN, from ETHER.
@@ -65,6 +66,14 @@ impl Element for HostEtherFilter {
     }
 
     fn handlers(handlers: &mut Handlers<Self>) {
+        handlers.reconfigure(|filter, new| {
+            let fixed = |filter: &Self| (filter.drop_own, filter.drop_other, filter.offset);
+            if fixed(filter) != fixed(&new) {
+                return Err("only ETHER can change while packets run".into());
+            }
+            filter.address.store(new.address.load());
+            Ok(())
+        });
         super::header::address_handler(handlers, "ether", |filter| &filter.address);
     }
 }

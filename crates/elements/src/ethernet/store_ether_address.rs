@@ -21,6 +21,7 @@
 //!
 //! # Handlers
 //! - `addr` (read, write): the value of ADDR.
+//! - `config` (read, write): the arguments; ADDR may change while packets run.
 //!
 //! # Drops
 //! - truncated: the packet ends before the address would.
@@ -73,6 +74,13 @@ impl Element for StoreEtherAddress {
     }
 
     fn handlers(handlers: &mut Handlers<Self>) {
+        handlers.reconfigure(|store, new| {
+            if (store.annotation, store.offset) != (new.annotation, new.offset) {
+                return Err("only ADDR can change while packets run".into());
+            }
+            store.address.store(new.address.load());
+            Ok(())
+        });
         super::header::address_handler(handlers, "addr", |store| &store.address);
     }
 }

@@ -21,7 +21,7 @@
 //! # Handlers
 //! - `vlan_tci`, `vlan_id`, `vlan_pcp`, `native_vlan`, `ethertype` (read, write): the values of the
 //!   arguments.
-//! - `config` (read): the current configuration.
+//! - `config` (read, write): the current configuration, all of which may change while packets run.
 //!
 //! # Drops
 //! - truncated: the packet is shorter than two Ethernet addresses.
@@ -65,6 +65,11 @@ impl Element for VlanEncap {
     }
 
     fn handlers(handlers: &mut Handlers<Self>) {
+        handlers.reconfigure(|encap, new| {
+            encap.tag.store(new.tag.load());
+            encap.ether_type.store(new.ether_type.into_inner(), Relaxed);
+            Ok(())
+        });
         vlan_tag::handlers(handlers);
         vlan_tag::native_handlers(handlers);
         handlers.read("ethertype", |encap, _| encap.ether_type.load(Relaxed));

@@ -1,15 +1,15 @@
 //! FlowCounter - counts flows and the packets per flow
 //!
 //! # Synopsis
-//! `FlowCounter`
+//! `FlowCounter([keyword CAPACITY])`
 //!
 //! # Description
 //! Forwards packets and counts the flows that they belong to: by the number that an upstream element such as
 //! FlowIPManager has given the flow, or, if there is none, by addresses, ports and protocol. A flow ends after 15
-//! seconds of silence.
+//! seconds of silence. While there are CAPACITY open flows, new flows are not counted.
 //!
 //! # Arguments
-//! None.
+//! - CAPACITY: maximum number of flows. Keyword, default 1048576.
 //!
 //! # Ports
 //! One push input, one push output.
@@ -17,6 +17,7 @@
 //! # Handlers
 //! - `count` (read): flows that have begun.
 //! - `open` (read): flows that have not ended.
+//! - `uncounted` (read): packets of flows that were not counted because there was no room for them.
 //! - `average` (read): the average number of packets of an ended flow.
 //! - `lengths` (read): one line per length of ended flows: the number of packets, and how many flows had it.
 //! - `reset` (write): starts counting from 0.
@@ -39,9 +40,11 @@ use std::sync::MutexGuard;
 use std::sync::atomic::{AtomicU64, Ordering::Relaxed};
 
 use millrace_core::{
-    Class, Element, Failed, Handlers, Init, Lock, Moment, PerPacket, Setup, View, Way, register,
+    Class, Element, Failed, Footprint, Handlers, Init, Lock, Moment, PerPacket, Setup, View, Way,
+    register,
 };
 
+use super::capacity::capacity;
 use super::key::Key;
 use super::table::{Changing, Flows, millis};
 
@@ -50,6 +53,8 @@ pub struct FlowCounter {
     /// The packets of each flow.
     flows: Flows<Key, Changing<u64>>,
     begun: AtomicU64,
+    /// Packets of flows for which there was no room.
+    uncounted: AtomicU64,
     /// The number of ended flows, by their number of packets.
     lengths: Lock<BTreeMap<u64, u64>>,
 }
@@ -61,20 +66,27 @@ impl Element for FlowCounter {
     type Local = ();
 
     fn configure(setup: &mut Setup<'_>) -> Result<Self, Failed> {
+        let capacity = capacity(&mut setup.args);
         setup.args.complete()?;
-        let flows = Flows::new(usize::MAX, 15_000, 1000);
-        Ok(Self { flows, begun: 0.into(), lengths: Lock::default() })
+        let flows = Flows::new(capacity, 15_000, 1000);
+        Ok(Self { flows, begun: 0.into(), uncounted: 0.into(), lengths: Lock::default() })
     }
 
     fn take_state(&self, old: &Self, _init: &Init<'_>) {
         self.flows.take(&old.flows);
         self.begun.store(old.begun.load(Relaxed), Relaxed);
+        self.uncounted.store(old.uncounted.load(Relaxed), Relaxed);
         *self.lengths() = std::mem::take(&mut *old.lengths());
+    }
+
+    fn footprint(&self) -> Footprint {
+        self.flows.footprint()
     }
 
     fn handlers(handlers: &mut Handlers<Self>) {
         handlers.read("count", |counter, _| counter.begun.load(Relaxed));
         handlers.read("open", |counter, call| counter.open(millis(call.now())));
+        handlers.read("uncounted", |counter, _| counter.uncounted.load(Relaxed));
         handlers.read("average", |counter, call| {
             counter.open(millis(call.now()));
             let lengths = counter.lengths();
@@ -94,6 +106,7 @@ impl Element for FlowCounter {
         handlers.write("reset", |counter, _| {
             counter.flows.clear();
             counter.begun.store(0, Relaxed);
+            counter.uncounted.store(0, Relaxed);
             counter.lengths().clear();
             Ok(())
         });
@@ -108,7 +121,10 @@ impl PerPacket for FlowCounter {
         };
         let gone = |packets| self.note(packets);
         let now = millis(at.now());
-        self.flows.with(at, Key::of(packet), now, new, gone, |packets| *packets += 1);
+        let count = |packets: &mut u64| *packets += 1;
+        if self.flows.with(at, Key::of(packet), now, new, gone, count).is_none() {
+            self.uncounted.fetch_add(1, Relaxed);
+        }
         Way::ON
     }
 }

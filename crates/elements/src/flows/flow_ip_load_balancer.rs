@@ -1,7 +1,7 @@
 //! FlowIPLoadBalancer - balances flows over servers by rewriting the destination IP address
 //!
 //! # Synopsis
-//! `FlowIPLoadBalancer(VIP, DST d1, DST d2, ..., [keywords MODE, LST_MODE, WEIGHT])`
+//! `FlowIPLoadBalancer(VIP, DST d1, DST d2, ..., [keywords MODE, LST_MODE, WEIGHT, CAPACITY])`
 //!
 //! # Description
 //! Chooses a server for each flow when its first packet arrives, and writes the server's address into the destination
@@ -15,6 +15,7 @@
 //! - VIP: the address under which clients reach the servers. Positional, mandatory.
 //! - DST: the address of a server. Mandatory, may be repeated.
 //! - MODE, LST_MODE, WEIGHT: how servers are chosen, as in FlowSwitch.
+//! - CAPACITY: maximum number of flows. Keyword, default 1048576.
 //!
 //! # Ports
 //! One push input, one push output.
@@ -26,6 +27,7 @@
 //! # Drops
 //! - header not set: the packet has no IP header.
 //! - no match: all weights are 0.
+//! - table full: the flow is new, and there are CAPACITY flows.
 //!
 //! # Example
 //! ```click
@@ -40,12 +42,13 @@ use std::net::Ipv4Addr;
 use std::sync::Arc;
 
 use millrace_core::{
-    Class, Element, Failed, Handlers, Init, Moment, Offers, PerPacket, Reason, Setup, View, Way,
-    register,
+    Class, Element, Failed, Footprint, Handlers, Init, Moment, Offers, PerPacket, Reason, Setup,
+    View, Way, register,
 };
 
 use super::balance::address::{Which, write};
 use super::balance::{Balance, IDLE, SWEEP};
+use super::capacity::capacity;
 use super::key::Key;
 use super::table::{Fixed, Flows, millis};
 use crate::capability::VirtualAddress;
@@ -70,12 +73,13 @@ impl Element for FlowIpLoadBalancer {
         let servers: Vec<Ipv4Addr> = setup.args.repeated("DST");
         let address = setup.args.mandatory("VIP");
         let balance = Balance::configure(&mut setup.args, servers.len());
+        let capacity = capacity(&mut setup.args);
         setup.args.complete()?;
         if servers.is_empty() {
             setup.args.error((), "DST: required argument missing");
             return Err(Failed);
         }
-        Ok(Self { address, servers, flows: Flows::new(usize::MAX, IDLE, SWEEP), balance })
+        Ok(Self { address, servers, flows: Flows::new(capacity, IDLE, SWEEP), balance })
     }
 
     fn capabilities(self: &Arc<Self>, offers: &mut Offers<'_>) {
@@ -87,6 +91,10 @@ impl Element for FlowIpLoadBalancer {
             self.flows.take(&old.flows);
             self.balance.take(&old.balance);
         }
+    }
+
+    fn footprint(&self) -> Footprint {
+        self.flows.footprint()
     }
 
     fn handlers(handlers: &mut Handlers<Self>) {
@@ -107,12 +115,13 @@ impl VirtualAddress for FlowIpLoadBalancer {
 
 impl PerPacket for FlowIpLoadBalancer {
     fn treat(&self, (): &mut (), packet: &mut View, at: &mut Moment) -> Way {
-        let new = || self.balance.pick(packet).map(|server| server as u64);
+        let mut refusal = Reason::TableFull;
+        let new = || self.balance.pick_or(packet, &mut refusal);
         let gone = |server| self.balance.release(server as usize);
         let key = Key::of(packet);
         let server = self.flows.number(at, key, millis(at.now()), new, gone);
         let Some(&server) = server.and_then(|server| self.servers.get(server as usize)) else {
-            return Way::drop(Reason::NoMatch);
+            return Way::drop(refusal);
         };
         if !write(packet, Which::Destination, server) {
             return Way::drop(Reason::NoHeader);

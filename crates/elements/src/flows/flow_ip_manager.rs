@@ -44,8 +44,8 @@ use std::sync::atomic::{AtomicU32, Ordering::Relaxed};
 
 use millrace_core::args::Kind;
 use millrace_core::{
-    Class, Context, Element, Failed, Handlers, Init, Moment, Packet, PerPacket, Reason, Setup,
-    View, Way, register,
+    Class, Context, Element, Failed, Footprint, Handlers, Init, Moment, Packet, PerPacket, Reason,
+    Setup, View, Way, register,
 };
 
 use super::key::Key;
@@ -102,6 +102,10 @@ impl Element for FlowIpManager {
     fn take_state(&self, old: &Self, _init: &Init<'_>) {
         self.flows.take(&old.flows);
         self.next.store(old.next.load(Relaxed), Relaxed);
+    }
+
+    fn footprint(&self) -> Footprint {
+        self.flows.footprint()
     }
 
     fn handlers(handlers: &mut Handlers<Self>) {

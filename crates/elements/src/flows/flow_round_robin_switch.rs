@@ -1,7 +1,7 @@
 //! FlowRoundRobinSwitch - distributes flows over its outputs round-robin
 //!
 //! # Synopsis
-//! `FlowRoundRobinSwitch`
+//! `FlowRoundRobinSwitch([keyword CAPACITY])`
 //!
 //! # Description
 //! Sends the first flow to output 0, the next one to output 1, and after the last output starts again at 0. All packets
@@ -9,7 +9,7 @@
 //! silence.
 //!
 //! # Arguments
-//! None.
+//! - CAPACITY: maximum number of flows. Keyword, default 1048576.
 //!
 //! # Ports
 //! One push input, one or more push outputs.
@@ -18,7 +18,7 @@
 //! None of its own.
 //!
 //! # Drops
-//! - table full: there are two billion flows.
+//! - table full: the flow is new, and there are CAPACITY flows.
 //!
 //! # Example
 //! ```click
@@ -33,10 +33,11 @@
 use std::sync::atomic::{AtomicUsize, Ordering::Relaxed};
 
 use millrace_core::{
-    Class, Element, Failed, Init, Moment, PerPacket, Reason, Setup, View, Way, register,
+    Class, Element, Failed, Footprint, Init, Moment, PerPacket, Reason, Setup, View, Way, register,
 };
 
 use super::balance::{IDLE, SWEEP};
+use super::capacity::capacity;
 use super::key::Key;
 use super::table::{Fixed, Flows, millis};
 
@@ -56,9 +57,14 @@ impl Element for FlowRoundRobinSwitch {
     type Local = ();
 
     fn configure(setup: &mut Setup<'_>) -> Result<Self, Failed> {
+        let capacity = capacity(&mut setup.args);
         setup.args.complete()?;
-        let flows = Flows::new(usize::MAX, IDLE, SWEEP);
+        let flows = Flows::new(capacity, IDLE, SWEEP);
         Ok(Self { flows, next: 0.into(), outputs: setup.outputs().max(1) })
+    }
+
+    fn footprint(&self) -> Footprint {
+        self.flows.footprint()
     }
 
     fn take_state(&self, old: &Self, _init: &Init<'_>) {

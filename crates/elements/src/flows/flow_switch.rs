@@ -1,7 +1,7 @@
 //! FlowSwitch - balances flows over its outputs
 //!
 //! # Synopsis
-//! `FlowSwitch([keywords MODE, LST_MODE, WEIGHT])`
+//! `FlowSwitch([keywords MODE, LST_MODE, WEIGHT, CAPACITY])`
 //!
 //! # Description
 //! Chooses an output for each flow when its first packet arrives; all packets of the flow leave by that output. Flows
@@ -13,6 +13,7 @@
 //!   Default `rr`.
 //! - LST_MODE: what `least` compares; only `conn`, the number of flows, is supported.
 //! - WEIGHT: how often an output gets a flow in mode `wrr`. Given once for each output, in order.
+//! - CAPACITY: maximum number of flows. Keyword, default 1048576.
 //!
 //! # Ports
 //! One push input, one or more push outputs.
@@ -23,6 +24,7 @@
 //!
 //! # Drops
 //! - no match: all weights are 0.
+//! - table full: the flow is new, and there are CAPACITY flows.
 //!
 //! # Example
 //! ```click
@@ -35,10 +37,12 @@
 //! FlowRoundRobinSwitch, FlowIPLoadBalancer, HashSwitch
 
 use millrace_core::{
-    Class, Element, Failed, Handlers, Init, Moment, PerPacket, Reason, Setup, View, Way, register,
+    Class, Element, Failed, Footprint, Handlers, Init, Moment, PerPacket, Reason, Setup, View, Way,
+    register,
 };
 
 use super::balance::{Balance, IDLE, SWEEP};
+use super::capacity::capacity;
 use super::key::Key;
 use super::table::{Fixed, Flows, millis};
 
@@ -58,8 +62,9 @@ impl Element for FlowSwitch {
     fn configure(setup: &mut Setup<'_>) -> Result<Self, Failed> {
         let outputs = setup.outputs();
         let balance = Balance::configure(&mut setup.args, outputs);
+        let capacity = capacity(&mut setup.args);
         setup.args.complete()?;
-        Ok(Self { flows: Flows::new(usize::MAX, IDLE, SWEEP), balance })
+        Ok(Self { flows: Flows::new(capacity, IDLE, SWEEP), balance })
     }
 
     fn take_state(&self, old: &Self, _init: &Init<'_>) {
@@ -67,6 +72,10 @@ impl Element for FlowSwitch {
             self.flows.take(&old.flows);
             self.balance.take(&old.balance);
         }
+    }
+
+    fn footprint(&self) -> Footprint {
+        self.flows.footprint()
     }
 
     fn handlers(handlers: &mut Handlers<Self>) {
@@ -84,13 +93,14 @@ impl PerPacket for FlowSwitch {
     const ROUTES: bool = true;
 
     fn treat(&self, (): &mut (), packet: &mut View, at: &mut Moment) -> Way {
-        let new = || self.balance.pick(packet).map(|output| output as u64);
+        let mut refusal = Reason::TableFull;
+        let new = || self.balance.pick_or(packet, &mut refusal);
         let gone = |output| self.balance.release(output as usize);
         let now = millis(at.now());
         let output = self.flows.number(at, Key::of(packet), now, new, gone);
         match output {
             Some(output) => Way::output(output as u16),
-            None => Way::drop(Reason::NoMatch),
+            None => Way::drop(refusal),
         }
     }
 }

@@ -34,7 +34,8 @@ use std::sync::atomic::{AtomicU32, Ordering::Relaxed};
 
 use millrace_core::args::Kind;
 use millrace_core::{
-    Class, Context, Element, Failed, Init, Moment, Packet, PerPacket, Setup, View, Way, register,
+    Class, Context, Element, Failed, Footprint, Init, Moment, Packet, PerPacket, Setup, View, Way,
+    register,
 };
 
 use super::balance::SWEEP;
@@ -65,6 +66,10 @@ impl Element for StoreFlowId {
         setup.args.complete()?;
         let flows = Flows::new(capacity.unwrap_or(65_536) as usize, IDLE, SWEEP);
         Ok(Self { offset: offset.into(), verbose: verbose > 0, flows, next: 1.into() })
+    }
+
+    fn footprint(&self) -> Footprint {
+        self.flows.footprint()
     }
 
     fn take_state(&self, old: &Self, _init: &Init<'_>) {

@@ -105,7 +105,7 @@ impl Element for Balancer {
         handlers.write("mode", |balancer, call| {
             let WrittenMode(mode) = call.parse()?;
             let unit = balancer.0.unit();
-            let unit = unit.ok_or_else(|| HandlerError::from("it stands in no GPU section"))?;
+            let unit = unit.ok_or_else(|| HandlerError::from("it is not in a GPU section"))?;
             unit.section.set_mode(mode);
             Ok(())
         });

@@ -114,7 +114,7 @@ impl Element for Batcher {
     }
 
     fn initialize(&self, init: &mut Init<'_>) -> Result<(), Refused> {
-        let unit = self.member.unit().ok_or("it stands in no GPU section")?;
+        let unit = self.member.unit().ok_or("it is not in a GPU section")?;
         self.member.book.runtime.start(&unit.section, init)
     }
 

@@ -205,7 +205,8 @@ impl Dispatcher {
             [unit] => Ok(unit),
             [] if inspection.has_errors() => Err(None),
             [] => {
-                let message = "packets come from no GPU section, so nothing was decided about them";
+                let message = "packets do not come from a GPU section, so no element has decided \
+                               about them";
                 let finding = Diagnostic::error(here, message);
                 Err(Some(Box::new(finding.help("put the Dispatcher after a Debatcher"))))
             }

@@ -106,7 +106,7 @@ impl Element for GpuRuntime {
         };
         let book: Arc<Book> = setup.shared();
         if !book.runtime.configure(options) {
-            setup.args.error((), "there is another GPURuntime: a configuration has one");
+            setup.args.error((), "there is another GPURuntime: a configuration can have only one");
             return Err(Failed);
         }
         Ok(Self(book))

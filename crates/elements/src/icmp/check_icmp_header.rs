@@ -42,47 +42,39 @@
 //! CheckIPHeader, CheckTCPHeader, CheckUDPHeader, ICMPError
 
 use millrace_core::headers::{Header, IcmpHeader, Ipv4Header, icmp_type, protocol};
-use millrace_core::{Class, Element, Packet, checksum, register};
+use millrace_core::{Class, Packet, checksum, register};
 
 use super::type_and_code::is_error;
-use crate::tcpudp::transport_check::{self, Fault, Kind, TransportCheck};
+use crate::tcpudp::transport_check::{CheckClass, Fault, TransportCheck};
 
-/// The element; its manual is at the top of the file.
-pub struct CheckIcmpHeader(TransportCheck);
+/// The class; its manual is at the top of the file.
+pub struct CheckIcmpHeader;
 
-register!(CheckIcmpHeader, "check_icmp_header.rs");
+register!(TransportCheck<CheckIcmpHeader>, "check_icmp_header.rs");
 
-const KIND: Kind = Kind {
-    class: "CheckICMPHeader",
-    protocol: protocol::ICMP,
-    name: "ICMP",
-    says_who: true,
-    has_checksum_argument: false,
-};
-
-impl Element for CheckIcmpHeader {
+impl CheckClass for CheckIcmpHeader {
     const CLASS: Class = Class::new("CheckICMPHeader", "1/1-2", "a/ah");
-    type Local = ();
+    const PROTOCOL: u8 = protocol::ICMP;
+    const NAME: &'static str = "ICMP";
+    const HAS_CHECKSUM_ARGUMENT: bool = false;
 
-    transport_check::methods!(&KIND, check);
-}
-
-fn check(_ip: &Ipv4Header, packet: &Packet, _: bool) -> Result<(), Fault> {
-    let message = packet.transport_data().unwrap_or_default();
-    let (icmp, rest) = IcmpHeader::view(message).ok_or(Fault::Length)?;
-    let right_length = match icmp.kind {
-        kind if is_error(kind) => rest.len() >= LEAST_QUOTED,
-        icmp_type::TIMESTAMP_REQUEST | icmp_type::TIMESTAMP_REPLY => rest.len() == TIMESTAMPS,
-        icmp_type::INFORMATION_REQUEST | icmp_type::INFORMATION_REPLY => rest.is_empty(),
-        _ => true,
-    };
-    if !right_length {
-        return Err(Fault::Length);
+    fn check(_ip: &Ipv4Header, packet: &Packet, _: bool) -> Result<(), Fault> {
+        let message = packet.transport_data().unwrap_or_default();
+        let (icmp, rest) = IcmpHeader::view(message).ok_or(Fault::Length)?;
+        let right_length = match icmp.kind {
+            kind if is_error(kind) => rest.len() >= LEAST_QUOTED,
+            icmp_type::TIMESTAMP_REQUEST | icmp_type::TIMESTAMP_REPLY => rest.len() == TIMESTAMPS,
+            icmp_type::INFORMATION_REQUEST | icmp_type::INFORMATION_REPLY => rest.is_empty(),
+            _ => true,
+        };
+        if !right_length {
+            return Err(Fault::Length);
+        }
+        if !checksum::verify(message) {
+            return Err(Fault::Checksum);
+        }
+        Ok(())
     }
-    if !checksum::verify(message) {
-        return Err(Fault::Checksum);
-    }
-    Ok(())
 }
 
 /// The least that an error must quote: an IP header and eight more bytes (RFC 792).

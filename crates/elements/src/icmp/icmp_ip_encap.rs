@@ -23,6 +23,7 @@
 //! # Handlers
 //! - `src` (read, write): SRC.
 //! - `dst` (read, write): DST.
+//! - `config` (read, write): the arguments; SRC and DST may change while packets run.
 //!
 //! # Drops
 //! - too big: with the headers, the packet would exceed 65535 bytes.
@@ -144,7 +145,16 @@ impl IcmpEncap {
     }
 
     /// Declares the handlers of class `E`, which holds headers.
-    pub(super) fn handlers<E: 'static>(handlers: &mut Handlers<E>, of: fn(&E) -> &Self) {
+    pub(super) fn handlers<E: Element>(handlers: &mut Handlers<E>, of: fn(&E) -> &Self) {
+        handlers.reconfigure(move |element, new| {
+            let (this, new) = (of(element), of(&new));
+            let fixed = |encap: &Self| (encap.icmp_type, encap.code, encap.identifier);
+            if fixed(this) != fixed(new) {
+                return Err("only the addresses can change while packets run".into());
+            }
+            this.outer.store(new.outer.load());
+            Ok(())
+        });
         source_handler(handlers, move |element| &of(element).outer);
         handlers.read("dst", move |element, _| of(element).outer.load().destination().to_string());
         handlers.write("dst", move |element, call| {

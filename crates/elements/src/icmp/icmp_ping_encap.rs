@@ -19,6 +19,7 @@
 //! # Handlers
 //! - `src` (read, write): SRC.
 //! - `dst` (read, write): DST.
+//! - `config` (read, write): the arguments; SRC and DST may change while packets run.
 //!
 //! # Drops
 //! - too big: with the headers, the packet would exceed 65535 bytes.

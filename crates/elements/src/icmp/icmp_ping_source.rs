@@ -11,7 +11,7 @@
 //! Replies that arrive at the input are matched with the requests by sequence number. The element prints a line for
 //! each reply, and a summary when the program ends.
 //!
-//! Identifier and sequence number are sent in little-endian byte order, as Click does on Linux.
+//! The sequence number is sent in network byte order, the identifier in little-endian byte order, as FastClick does.
 //!
 //! ICMPSendPings is an old name of this element.
 //!
@@ -22,7 +22,7 @@
 //! - LIMIT: number of requests to send; a negative value means no limit. Keyword, default -1.
 //! - IDENTIFIER: the identifier of the requests, 0 to 65535. Keyword, default 0.
 //! - DATA: payload after the ICMP header. Keyword, default none.
-//! - ACTIVE: whether to send requests. Ignored with a pull output. Keyword, default true.
+//! - ACTIVE: whether to send requests; with a pull output, whether pulls get any. Keyword, default true.
 //! - VERBOSE: whether to print a line for each reply, and a summary. Keyword, default true.
 //! - STOP: whether to stop the program after LIMIT requests. Keyword, default false.
 //!
@@ -61,8 +61,8 @@ use millrace_core::args::Seconds;
 use millrace_core::checksum::checksum;
 use millrace_core::headers::{Header, IcmpHeader, Ipv4Header, icmp_type, protocol};
 use millrace_core::{
-    Batch, Call, Class, Context, Element, Failed, HandlerError, Handlers, Init, Lock, Packet,
-    Refused, Setup, Timer, Timestamp, register,
+    Batch, Call, Class, Context, Element, Failed, HandlerError, Handlers, Init, Lock, Notifier,
+    Packet, Refused, Setup, Timer, Timestamp, register,
 };
 
 use crate::ip::network_header;
@@ -78,6 +78,8 @@ pub struct IcmpPingSource {
     stop: bool,
     has_input: bool,
     timer: Timer,
+    /// Whether pulls get requests.
+    notifier: Notifier,
     state: Lock<State>,
 }
 
@@ -135,7 +137,8 @@ impl Element for IcmpPingSource {
             times: PingTimes::default(),
         };
         let (timer, state) = (setup.timer(), Lock::new(state));
-        Ok(Self { speaker, identifier, data, verbose, stop, has_input, timer, state })
+        let notifier = Notifier::default();
+        Ok(Self { speaker, identifier, data, verbose, stop, has_input, timer, notifier, state })
     }
 
     fn initialize(&self, init: &mut Init<'_>) -> Result<(), Refused> {
@@ -144,6 +147,7 @@ impl Element for IcmpPingSource {
         if state.pushes && state.active && state.limit != 0 {
             self.timer.schedule_at(init.clock().now() + state.interval);
         }
+        self.notifier.wake();
         Ok(())
     }
 
@@ -172,7 +176,7 @@ impl Element for IcmpPingSource {
 
     fn pull(&self, cx: &mut Context, (): &mut (), _port: usize, max: usize, batch: &mut Batch) {
         let mut state = self.state.lock();
-        while batch.len() < max && state.is_due() {
+        while batch.len() < max && state.active && state.is_due() {
             let Some(request) = self.request(&mut state, cx) else { return };
             if batch.push(request).is_err() {
                 return;
@@ -181,6 +185,13 @@ impl Element for IcmpPingSource {
         if !state.is_due() && self.stop {
             cx.router().request_stop();
         }
+        if !(state.active && state.is_due()) {
+            self.notifier.sleep();
+        }
+    }
+
+    fn notifier(&self, _port: usize) -> Option<&Notifier> {
+        Some(&self.notifier)
     }
 
     fn handlers(handlers: &mut Handlers<Self>) {
@@ -193,7 +204,7 @@ impl Element for IcmpPingSource {
                 true if state.pushes && element.timer.expiry().is_none() => {
                     element.timer.schedule_at(call.now());
                 }
-                true => {}
+                true => element.notifier.wake(),
                 false => element.timer.unschedule(),
             }
             Ok(())
@@ -266,7 +277,12 @@ impl IcmpPingSource {
     /// Schedules the next request if sending may resume.
     fn go_on(&self, call: &Call<'_>) {
         let state = self.state.lock();
-        if state.pushes && state.active && state.is_due() && self.timer.expiry().is_none() {
+        if !(state.active && state.is_due()) {
+            return;
+        }
+        if !state.pushes {
+            self.notifier.wake();
+        } else if self.timer.expiry().is_none() {
             self.timer.schedule_at(call.now() + state.interval);
         }
     }
@@ -305,7 +321,7 @@ impl IcmpPingSource {
         };
         let (icmp, data) = IcmpHeader::view_mut(message)?;
         icmp.kind = icmp_type::ECHO_REQUEST;
-        let ([a, b], [c, d]) = (self.identifier.to_le_bytes(), number.to_le_bytes());
+        let ([a, b], [c, d]) = (self.identifier.to_le_bytes(), number.to_be_bytes());
         icmp.rest = [a, b, c, d];
         data.iter_mut().zip(&self.data).for_each(|(byte, given)| *byte = *given);
         let sum = checksum(message);
@@ -333,7 +349,7 @@ impl IcmpPingSource {
         {
             return None;
         }
-        let number = u16::from_le_bytes([c, d]);
+        let number = u16::from_be_bytes([c, d]);
         let time = state.times.received(number, packet.timestamp())?;
         let headers = ip.header_len() + IcmpHeader::LEN;
         let len = i32::from(ip.total_len.get()) - headers as i32;

@@ -104,7 +104,8 @@
 
 use millrace_core::args::{Arg, ArgError, ArgText, Kind, Scope};
 use millrace_core::{
-    Batch, Class, Context, Element, Failed, Handlers, Init, Inspection, Refused, Setup, register,
+    Batch, Class, Context, Element, Failed, Footprint, Handlers, Init, Inspection, Refused, Setup,
+    register,
 };
 use millrace_match::patterns::{EngineChoice, Kind as Protocol, Scratch, Text};
 
@@ -203,6 +204,10 @@ impl Element for IdsMatcher {
         if let (Some(streams), Some(old)) = (&self.streams, &old.streams) {
             streams.take(old);
         }
+    }
+
+    fn footprint(&self) -> Footprint {
+        self.streams.as_ref().map(Streams::footprint).unwrap_or_default()
     }
 
     fn handlers(handlers: &mut Handlers<Self>) {

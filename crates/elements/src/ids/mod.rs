@@ -2,5 +2,6 @@
 
 pub(crate) mod detection;
 pub mod ids_matcher;
+pub mod regex_matcher;
 #[cfg(test)]
 mod tests;

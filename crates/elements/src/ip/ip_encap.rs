@@ -26,6 +26,7 @@
 //! # Handlers
 //! - `src` (read, write): SRC.
 //! - `dst` (read, write): DST.
+//! - `config` (read, write): the arguments; all may change while packets run.
 //!
 //! # Drops
 //! - too big: with the header, the packet would exceed 65535 bytes.
@@ -95,6 +96,10 @@ impl Element for IpEncap {
     }
 
     fn handlers(handlers: &mut Handlers<Self>) {
+        handlers.reconfigure(|element, new| {
+            element.outer.store(new.outer.load());
+            Ok(())
+        });
         source_handler(handlers, |element: &Self| &element.outer);
         handlers.read("dst", |element, _| element.outer.load().destination().to_string());
         handlers.write("dst", |element, call| {

@@ -35,6 +35,8 @@ use millrace_core::{
     Class, Element, Failed, Moment, PerPacket, Reason, Setup, View, Way, register,
 };
 
+use super::swap_ports;
+
 /// The element; its manual is at the top of the file.
 pub struct IpMirror {
     annotate: bool,
@@ -64,13 +66,8 @@ impl PerPacket for IpMirror {
         if self.annotate {
             packet.set_dst_ip(destination);
         }
-        // Both protocols have headers of at least eight bytes.
-        if has_ports
-            && let Some([a, b, c, d, ..]) =
-                packet.transport_data_mut().and_then(<[u8]>::first_chunk_mut::<8>)
-        {
-            std::mem::swap(a, c);
-            std::mem::swap(b, d);
+        if has_ports && let Some(transport) = packet.transport_data_mut() {
+            swap_ports(transport);
         }
         Way::ON
     }

@@ -58,8 +58,8 @@ use millrace_core::args::Annotation;
 use millrace_core::headers::{Header, Ipv4Header};
 use millrace_core::memory::DEFAULT_HEADROOM;
 use millrace_core::{
-    Batch, Class, Context, Element, Failed, Handlers, Lock, Packet, Reason, Setup, Timestamp,
-    register,
+    Batch, Class, Context, Element, Failed, Footprint, Handlers, Lock, Packet, Reason, Setup,
+    Timestamp, register,
 };
 
 use super::{network_header, network_header_mut};
@@ -140,6 +140,14 @@ impl Element for IpReassembler {
 
     fn held(&self) -> usize {
         self.state.lock().parts.len()
+    }
+
+    fn footprint(&self) -> Footprint {
+        // Each part accounts for itself, and has a packet; the lists of ranges may be half as long as the data.
+        let parts = self.most_memory / PART_MEMORY;
+        Footprint::hash_table(parts, size_of::<(Key, Part)>())
+            .and(Footprint::tables(self.most_memory / 2))
+            .and(Footprint::packets(parts))
     }
 
     fn handlers(handlers: &mut Handlers<Self>) {

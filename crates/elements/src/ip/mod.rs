@@ -1,6 +1,7 @@
 //! IPv4.
 
 pub mod anonymize_ip_addr;
+pub mod auto_mark_ip_header;
 pub mod check_ip_header;
 pub mod check_ip_header2;
 pub mod dec_ip_ttl;
@@ -19,6 +20,7 @@ pub mod ip_reassembler;
 pub mod lookup;
 pub mod mark_ip_ce;
 pub mod mark_ip_header;
+pub mod reset_ip_checksum;
 pub mod rip_send;
 pub mod set_ip_address;
 pub mod set_ip_checksum;
@@ -30,4 +32,4 @@ pub mod strip_ip_header;
 pub mod truncate_ip_payload;
 pub mod unstrip_ip_header;
 
-pub(crate) use header::view::{network_header, network_header_mut, pseudo_header};
+pub use header::view::{network_header, network_header_mut, pseudo_header, swap_ports, unstrip_to};

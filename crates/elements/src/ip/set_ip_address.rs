@@ -15,6 +15,7 @@
 //!
 //! # Handlers
 //! - `addr` (read, write): the address.
+//! - `config` (read, write): the arguments; the address may change while packets run.
 //!
 //! # Drops
 //! None.
@@ -55,6 +56,13 @@ impl Element for SetIpAddress {
     }
 
     fn handlers(handlers: &mut Handlers<Self>) {
+        handlers.reconfigure(|element, new| {
+            if element.annotation != new.annotation {
+                return Err("ANNO cannot change while packets run".into());
+            }
+            element.address.store(new.address.into_inner(), Relaxed);
+            Ok(())
+        });
         handlers.read("addr", |element, _| Ipv4Addr::from_bits(element.address.load(Relaxed)));
         handlers.write("addr", |element, call| {
             element.address.store(call.parse::<Ipv4Addr>()?.to_bits(), Relaxed);

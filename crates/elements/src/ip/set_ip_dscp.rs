@@ -15,6 +15,7 @@
 //!
 //! # Handlers
 //! - `dscp` (read, write): DSCP.
+//! - `config` (read, write): the arguments; all may change while packets run.
 //!
 //! # Drops
 //! - header not set: the packet's network header is not set.

@@ -16,6 +16,7 @@
 //!
 //! # Handlers
 //! - `ecn` (read, write): ECN.
+//! - `config` (read, write): the arguments; all may change while packets run.
 //!
 //! # Drops
 //! - header not set: the packet's network header is not set.

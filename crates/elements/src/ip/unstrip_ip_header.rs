@@ -32,9 +32,9 @@
 //! # See also
 //! StripIPHeader, MarkIPHeader, Unstrip
 
-use millrace_core::{
-    Class, Element, Failed, Moment, PerPacket, Reason, Setup, View, Way, register,
-};
+use millrace_core::{Class, Element, Failed, Moment, PerPacket, Setup, View, Way, register};
+
+use super::unstrip_to;
 
 /// The element; its manual is at the top of the file.
 pub struct UnstripIpHeader;
@@ -54,10 +54,6 @@ impl Element for UnstripIpHeader {
 impl PerPacket for UnstripIpHeader {
     #[inline(always)]
     fn treat(&self, (): &mut (), packet: &mut View, _: &mut Moment) -> Way {
-        match packet.network_header() {
-            Some(0..) => Way::ON,
-            Some(offset) if packet.unstrip(offset.unsigned_abs()) => Way::ON,
-            _ => Way::drop(Reason::NoHeader),
-        }
+        unstrip_to(packet, packet.network_header())
     }
 }

@@ -37,6 +37,8 @@ use millrace_core::{
     Class, Element, Failed, Moment, PerPacket, Reason, Setup, View, Way, register,
 };
 
+use crate::ip::swap_ports;
+
 /// The element; its manual is at the top of the file.
 pub struct Ip6Mirror;
 
@@ -59,12 +61,8 @@ impl PerPacket for Ip6Mirror {
             return Way::drop(Reason::NoHeader);
         };
         std::mem::swap(&mut ip.src, &mut ip.dst);
-        // Both headers start with the ports, and both are at least eight bytes long.
-        if matches!(ip.next_header, protocol::TCP | protocol::UDP)
-            && let Some([a, b, c, d, ..]) = payload.first_chunk_mut::<8>()
-        {
-            std::mem::swap(a, c);
-            std::mem::swap(b, d);
+        if matches!(ip.next_header, protocol::TCP | protocol::UDP) {
+            swap_ports(payload);
         }
         Way::ON
     }

@@ -8,8 +8,12 @@
 //! with a neighbour advertisement that carries the entry's ETH and the flags "router" and "solicited" (RFC 4861, 4.4).
 //! The most specific entry wins; of equal ones, the first. All other packets are dropped.
 //!
+//! A solicitation without a source address comes from a host that wants to know whether the address that it chose is
+//! in use (RFC 4862, 5.4). The answer to it goes to all nodes, without the flag "solicited" (RFC 4861, 7.2.4).
+//!
 //! # Arguments
-//! - IP6/MASK... ETH: addresses or networks, and the Ethernet address to answer with. Any number of such entries.
+//! - IP6/MASK... ETH: addresses or networks, and the Ethernet address to answer with. A name of both (AddressInfo) can
+//!   replace them. Any number of such entries.
 //!
 //! # Ports
 //! One agnostic input, one agnostic output.
@@ -18,9 +22,11 @@
 //! None of its own.
 //!
 //! # Drops
-//! - truncated: the packet is too short for a solicitation with its option.
-//! - unexpected: the packet is not a neighbour solicitation, or it was routed (its hop limit is not 255).
+//! - truncated, bad length: the packet, or its payload length, is too short for a solicitation.
+//! - unexpected: the packet is not a neighbour solicitation, or it was routed (its hop limit is not 255); or it has no
+//!   source address, and was not sent to a solicited-node group or has a source link-layer address.
 //! - bad checksum: the ICMPv6 checksum is wrong.
+//! - bad option: the length of an option is wrong.
 //! - no match: no entry covers the address.
 //! - no buffer: there was no memory for an answer.
 //!
@@ -37,12 +43,13 @@
 use std::net::Ipv6Addr;
 
 use millrace_core::args::{ArgText, Ipv6Network, Scope};
-use millrace_core::headers::{ether_type, icmpv6_type, protocol};
+use millrace_core::headers::icmpv6_type;
 use millrace_core::net::{EtherAddress, Ipv6Prefix};
 use millrace_core::{Arg, Batch, Class, Context, Element, Failed, Packet, Reason, Setup, register};
 
-use super::header::outer::transport_sum;
-use super::neighbor::{Ends, NeighborMessage, TARGET_LINK_ADDRESS};
+use super::neighbor::{
+    Ends, NeighborMessage, ROUTER, Received, SOLICITED, SOURCE_LINK_ADDRESS, TARGET_LINK_ADDRESS,
+};
 
 /// The element; its manual is at the top of the file.
 pub struct Ip6NdAdvertiser {
@@ -51,8 +58,11 @@ pub struct Ip6NdAdvertiser {
 
 register!(Ip6NdAdvertiser, "ip6_nd_advertiser.rs");
 
-/// The flags "router" and "solicited".
-const FLAGS: u8 = 0xc0;
+/// The group of all nodes on the link (RFC 4291, 2.7.1; RFC 2464, 7).
+const ALL_NODES: (Ipv6Addr, EtherAddress) =
+    (Ipv6Addr::new(0xff02, 0, 0, 0, 0, 0, 0, 1), EtherAddress([0x33, 0x33, 0, 0, 0, 1]));
+/// The first bytes of every solicited-node group.
+const GROUP: [u8; 13] = [0xff, 2, 0, 0, 0, 0, 0, 0, 0, 0, 0, 1, 0xff];
 
 impl Element for Ip6NdAdvertiser {
     const CLASS: Class = Class::new("IP6NDAdvertiser", "1/1", "a/a");
@@ -84,24 +94,21 @@ impl Element for Ip6NdAdvertiser {
 
 impl Ip6NdAdvertiser {
     fn answer(&self, packet: &Packet) -> Result<Packet, Reason> {
-        let (frame, ip, asked, payload) =
-            NeighborMessage::split(packet.data()).ok_or(Reason::Truncated)?;
-        let is_solicitation = frame.ether_type.get() == ether_type::IPV6
-            && ip.hop_limit == u8::MAX
-            && asked.kind == icmpv6_type::NEIGHBOR_SOLICITATION
-            && asked.code == 0;
-        if !is_solicitation {
+        let asked = Received::read(packet.data(), icmpv6_type::NEIGHBOR_SOLICITATION)?;
+        let source = asked.ip.source();
+        let is_anonymous = source.is_unspecified();
+        let has_address = || asked.ether(SOURCE_LINK_ADDRESS).is_some();
+        if is_anonymous && (!asked.ip.destination().octets().starts_with(&GROUP) || has_address()) {
             return Err(Reason::Unexpected);
         }
-        let message = payload.get(..usize::from(ip.payload_len.get())).ok_or(Reason::Truncated)?;
-        if !transport_sum(ip, protocol::ICMPV6, message).is_right() {
-            return Err(Reason::BadChecksum);
-        }
-        let target = Ipv6Addr::from(asked.target);
-        let ether = self.find(target).ok_or(Reason::NoMatch)?;
+        let ether = self.find(asked.target).ok_or(Reason::NoMatch)?;
         let kind = icmpv6_type::NEIGHBOR_ADVERTISEMENT;
-        let reply = NeighborMessage::new(kind, FLAGS, target, (TARGET_LINK_ADDRESS, ether));
-        let ends = Ends { source: (target, ether), destination: (ip.source(), frame.src) };
+        let (flags, destination) = match is_anonymous {
+            true => (ROUTER, ALL_NODES),
+            false => (ROUTER | SOLICITED, (source, asked.frame.src)),
+        };
+        let reply = NeighborMessage::new(kind, flags, asked.target, (TARGET_LINK_ADDRESS, ether));
+        let ends = Ends { source: (asked.target, ether), destination };
         reply.in_frame(&ends).ok_or(Reason::NoBuffer)
     }
 
@@ -112,17 +119,18 @@ impl Ip6NdAdvertiser {
     }
 }
 
-/// The entries of one argument: networks, each with the Ethernet address.
+/// The entries of one argument: networks, each with the Ethernet address. A word that can be either is a network.
 fn entries_of(
     text: &ArgText,
     scope: &Scope<'_>,
 ) -> Result<Vec<(Ipv6Prefix, EtherAddress)>, &'static str> {
+    let words = text.words();
     let mut prefixes = Vec::new();
     let mut ether = None;
-    for word in text.words() {
-        if let Ok(Ipv6Network(prefix)) = Ipv6Network::parse(&word, scope) {
+    for word in &words {
+        if let Ok(Ipv6Network(prefix)) = Ipv6Network::parse(word, scope) {
             prefixes.push(prefix.truncated());
-        } else if let Ok(address) = EtherAddress::parse(&word, scope) {
+        } else if let Ok(address) = EtherAddress::parse(word, scope) {
             if ether.replace(address).is_some() {
                 return Err("has more than one Ethernet address");
             }
@@ -133,7 +141,9 @@ fn entries_of(
     if prefixes.is_empty() {
         return Err("had no IP6 address and masks");
     }
-    let ether = ether.unwrap_or_default();
+    // A name can be that of both.
+    let mut named = words.iter().filter_map(|word| EtherAddress::parse(word, scope).ok());
+    let ether = ether.or_else(|| named.next()).ok_or("had no Ethernet address")?;
     Ok(prefixes.into_iter().map(|prefix| (prefix, ether)).collect())
 }
 
@@ -197,8 +207,12 @@ mod tests {
         assert!(out[0].is_empty());
         let drops = [(Reason::Truncated, 1), (Reason::BadChecksum, 1), (Reason::Unexpected, 2)];
         assert_eq!(rig.stats().drops, drops);
-        for wrong in ["1:1:1:1:1:1", "2001:db8::1 1:1:1:1:1:1 2:2:2:2:2:2", "10.0.0.1 1:1:1:1:1:1"]
-        {
+        for wrong in [
+            "1:1:1:1:1:1",
+            "2001:db8::1",
+            "2001:db8::1 1:1:1:1:1:1 2:2:2:2:2:2",
+            "10.0.0.1 1:1:1:1:1:1",
+        ] {
             assert!(Rig::new(&format!("IP6NDAdvertiser({wrong})"), 1, 1).is_err());
         }
     }

@@ -8,11 +8,16 @@
 //! is known, the packet gets an Ethernet header with that address and goes to output 0. Otherwise the element holds the
 //! packet, one per next hop, and sends a neighbour solicitation to the next hop's solicited-node group (RFC 4861, 4.3),
 //! through output 1 if there is one, else through output 0. A packet that arrives while another one waits for the same
-//! next hop replaces it, and triggers another solicitation.
+//! next hop replaces it, and triggers another solicitation. At most 2048 packets wait.
 //!
 //! Input 1 receives neighbour advertisements with their Ethernet headers. If the element has asked for the address, it
-//! records the Ethernet address and sends the packet that waits for it. A recorded address is forgotten after two
-//! minutes; after one minute, the next packet triggers another solicitation. A timer checks both every 15 seconds.
+//! records the Ethernet address and sends the packet that waits for it. As RFC 4861, 7.2.5 requires, another Ethernet
+//! address than the recorded one counts only if the advertisement says so (its flag "override"), and an advertisement
+//! that nobody asked for does not prolong the time for which an address is known.
+//!
+//! A recorded address is forgotten two minutes after it was last confirmed; after one minute, the next packet triggers
+//! another solicitation. An address that does not answer is forgotten 15 seconds after the last solicitation, and the
+//! packet that waits for it is dropped. A timer checks all of them every 15 seconds.
 //!
 //! # Arguments
 //! - IP: this host's IPv6 address. Positional, mandatory.
@@ -23,13 +28,16 @@
 //!
 //! # Handlers
 //! - `table` (read): the entries, one per line: address, 1 if it is known and 0 otherwise, Ethernet address.
-//! - `stats` (read): packets replaced while they waited, and solicitations sent, as text.
+//! - `stats` (read): packets dropped while they waited, and solicitations sent, as text.
 //!
 //! # Drops
-//! - unresolved address: another packet for the address arrived while this one waited.
-//! - table full: the address is new, and the table already has 65536 addresses.
-//! - truncated, unexpected: at input 1, the packet is too short for an advertisement; or it is not an advertisement, or
-//!   the address was not asked for.
+//! - unresolved address: another packet for the address arrived while this one waited, or there was no answer.
+//! - table full: the address is new, and the table already has 65536 addresses; or 2048 packets already wait.
+//! - truncated, bad length, bad checksum, bad option: at input 1, the packet is too short for an advertisement, its
+//!   ICMPv6 checksum is wrong, or the length of an option is.
+//! - unexpected: at input 1, the packet is not an advertisement, was routed (its hop limit is not 255), or is for an
+//!   address that was not asked for; it has no Ethernet address, or another one than is known without the flag
+//!   "override".
 //! - no buffer: there was no memory for a solicitation.
 //!
 //! # Example
@@ -44,18 +52,23 @@
 //! # See also
 //! IP6NDAdvertiser, GetIP6Address, LookupIP6Route, ARPQuerier
 
+use std::cmp::Reverse;
+use std::collections::HashMap;
 use std::net::Ipv6Addr;
 use std::sync::MutexGuard;
 
+use foldhash::fast::RandomState;
 use millrace_core::headers::{EthernetHeader, ether_type, icmpv6_type};
 use millrace_core::net::EtherAddress;
 use millrace_core::{
-    Batch, Class, Context, Element, Failed, Handlers, Init, Lock, Packet, Reason, Refused, Setup,
-    Timer, Timestamp, register,
+    Batch, Class, Context, Element, Failed, Footprint, Handlers, Init, Lock, Packet, Reason,
+    Refused, Setup, Timer, Timestamp, register,
 };
 use zerocopy::IntoBytes;
 
-use super::neighbor::{Ends, NeighborMessage, SOURCE_LINK_ADDRESS};
+use super::neighbor::{
+    Ends, NeighborMessage, OVERRIDE, Received, SOLICITED, SOURCE_LINK_ADDRESS, TARGET_LINK_ADDRESS,
+};
 
 /// The element; its manual is at the top of the file.
 pub struct Ip6NdSolicitor {
@@ -67,9 +80,11 @@ pub struct Ip6NdSolicitor {
 
 #[derive(Default)]
 struct State {
-    /// Click's lists: indexed by some bits of the address, the newest entry first.
-    buckets: Vec<Vec<Entry>>,
-    entries: usize,
+    entries: HashMap<Ipv6Addr, Entry, RandomState>,
+    /// Entries so far.
+    created: u64,
+    /// Packets that wait.
+    waiting: usize,
     /// When the element was initialised.
     start: Timestamp,
     killed: u64,
@@ -77,9 +92,12 @@ struct State {
 }
 
 struct Entry {
-    ip: Ipv6Addr,
-    /// The Ethernet address, once it is known, and when it was received.
+    /// The number of entries before it.
+    number: u64,
+    /// The Ethernet address, once it is known, and when it was last confirmed.
     known: Option<(EtherAddress, Timestamp)>,
+    /// When the last solicitation was sent.
+    asked: Timestamp,
     /// Whether the next packet triggers another solicitation.
     polling: bool,
     waiting: Option<Packet>,
@@ -94,13 +112,15 @@ enum Fate {
 
 register!(Ip6NdSolicitor, "ip6_nd_solicitor.rs");
 
-const BUCKETS: usize = 256;
 const MOST_ENTRIES: usize = 65_536;
+const MOST_WAITING: usize = 2048;
 /// Seconds between two checks of the ages of entries.
 const PERIOD: i64 = 15;
 /// The ages, in milliseconds, after which an entry is asked for again, and after which it is forgotten.
 const POLL_AFTER: i64 = 60_000;
 const FORGET_AFTER: i64 = 120_000;
+/// Milliseconds after the last solicitation at which an address without an answer is forgotten.
+const GIVE_UP_AFTER: i64 = 15_000;
 
 impl Element for Ip6NdSolicitor {
     const CLASS: Class = Class::new("IP6NDSolicitor", "2/1-2", "h/h").flow("xy/x");
@@ -129,44 +149,35 @@ impl Element for Ip6NdSolicitor {
     }
 
     fn run_timer(&self, cx: &mut Context, (): &mut ()) {
-        let now = cx.now();
         let mut state = self.state();
-        let mut left = 0;
-        for bucket in &mut state.buckets {
-            bucket.retain_mut(|entry| {
-                let age = entry.known.map(|(_, said)| now.as_millis() - said.as_millis());
-                entry.polling |= age.is_some_and(|age| age > POLL_AFTER);
-                age.is_none_or(|age| age <= FORGET_AFTER)
-            });
-            left += bucket.len();
+        let given_up = state.age(cx.now());
+        self.see_to_ages(&state, cx.now());
+        drop(state);
+        for packet in given_up {
+            cx.drop(packet, Reason::Unresolved);
         }
-        state.entries = left;
-        self.see_to_ages(&state, now);
     }
 
     fn held(&self) -> usize {
-        let waits = |entry: &&Entry| entry.waiting.is_some();
-        self.state().buckets.iter().flatten().filter(waits).count()
+        self.state().waiting
     }
 
     fn take_state(&self, old: &Self, init: &Init<'_>) {
         if (self.ip, self.ether) == (old.ip, old.ether) {
             let taken = std::mem::take(&mut *old.state());
             let mut state = self.state();
-            state.buckets = taken.buckets;
-            state.entries = taken.entries;
+            *state = State { start: state.start, killed: 0, queries: 0, ..taken };
             self.see_to_ages(&state, init.clock().now());
         }
     }
 
+    fn footprint(&self) -> Footprint {
+        Footprint::hash_table(MOST_ENTRIES, size_of::<(Ipv6Addr, Entry)>())
+            .and(Footprint::packets(MOST_WAITING))
+    }
+
     fn handlers(handlers: &mut Handlers<Self>) {
-        handlers.read("table", |element, _| {
-            let line = |entry: &Entry| {
-                let ether = entry.known.map(|(ether, _)| ether).unwrap_or_default();
-                format!("{} {} {ether}\n", entry.ip, u8::from(entry.known.is_some()))
-            };
-            element.state().buckets.iter().flatten().map(line).collect::<String>()
-        });
+        handlers.read("table", |element, _| element.state().table());
         handlers.read("stats", |element, _| {
             let state = element.state();
             let State { killed, queries, .. } = *state;
@@ -180,7 +191,7 @@ impl Ip6NdSolicitor {
         let ip = packet.dst_ip6();
         let now = cx.now();
         let mut state = self.state();
-        let (fate, replaced, asks) = state.take(ip, packet);
+        let (fate, replaced, asks) = state.take(ip, packet, now);
         self.see_to_ages(&state, now);
         state.killed += u64::from(replaced.is_some());
         state.queries += u64::from(asks);
@@ -199,29 +210,19 @@ impl Ip6NdSolicitor {
     }
 
     fn take_advertisement(&self, cx: &mut Context, packet: Packet) {
-        let Some((frame, _, &message, _)) = NeighborMessage::split(packet.data()) else {
-            cx.drop(packet, Reason::Truncated);
-            return;
+        let said = Received::read(packet.data(), icmpv6_type::NEIGHBOR_ADVERTISEMENT)
+            .and_then(|said| self.state().learn(&said, cx.now()));
+        let learnt = match said {
+            Ok(learnt) => learnt,
+            Err(reason) => return drop(cx.drop(packet, reason)),
         };
-        let is_advertisement = frame.ether_type.get() == ether_type::IPV6
-            && message.kind == icmpv6_type::NEIGHBOR_ADVERTISEMENT;
-        let ip = Ipv6Addr::from(message.target);
-        let mut state = self.state();
-        let Some(entry) = state.find(ip).filter(|_| is_advertisement) else {
-            cx.drop(packet, Reason::Unexpected);
-            return;
-        };
-        let before = entry.known.replace((message.ether, cx.now()));
-        entry.polling = false;
-        let waited = entry.waiting.take();
-        drop(state);
-        if before.is_some_and(|(ether, _)| ether != message.ether) {
+        if learnt.replaces_another {
             cx.router().chatter("IP6NDSolicitor overwriting an entry");
         }
         drop(packet);
         cx.consumed(1);
-        if let Some(packet) = waited {
-            self.send(cx, packet, message.ether);
+        if let Some(waited) = learnt.waited {
+            self.send(cx, waited, learnt.ether);
         }
     }
 
@@ -253,7 +254,7 @@ impl Ip6NdSolicitor {
 
     /// Schedules the timer that checks the ages of entries, if there are any.
     fn see_to_ages(&self, state: &State, now: Timestamp) {
-        if state.entries == 0 || self.timer.expiry().is_some() {
+        if state.entries.is_empty() || self.timer.expiry().is_some() {
             return;
         }
         let period = PERIOD * 1000;
@@ -267,38 +268,108 @@ impl Ip6NdSolicitor {
     }
 }
 
+/// What an advertisement told.
+struct Learnt {
+    ether: EtherAddress,
+    replaces_another: bool,
+    /// The packet that waited for it.
+    waited: Option<Packet>,
+}
+
 impl State {
     /// What happens to a packet for this address, the packet that it replaces, and whether to send a
     /// solicitation.
-    fn take(&mut self, ip: Ipv6Addr, packet: Packet) -> (Fate, Option<Packet>, bool) {
-        if let Some(entry) = self.find(ip) {
-            let polls = std::mem::take(&mut entry.polling);
-            return match entry.known {
-                Some((ether, _)) => (Fate::Send(packet, ether), None, polls),
-                None => (Fate::Waits, entry.waiting.replace(packet), true),
-            };
-        }
-        if self.entries >= MOST_ENTRIES {
+    fn take(
+        &mut self,
+        ip: Ipv6Addr,
+        packet: Packet,
+        now: Timestamp,
+    ) -> (Fate, Option<Packet>, bool) {
+        if !self.entries.contains_key(&ip) && self.entries.len() >= MOST_ENTRIES {
             return (Fate::Dropped(packet, Reason::TableFull), None, false);
         }
-        if self.buckets.is_empty() {
-            self.buckets.resize_with(BUCKETS, Vec::new);
+        let number = self.created;
+        let entry = self.entries.entry(ip).or_insert_with(|| {
+            self.created += 1;
+            Entry { number, known: None, asked: now, polling: false, waiting: None }
+        });
+        let asks = std::mem::take(&mut entry.polling) || entry.known.is_none();
+        if asks {
+            entry.asked = now;
         }
-        if let Some(bucket) = self.buckets.get_mut(bucket_of(ip)) {
-            bucket.insert(0, Entry { ip, known: None, polling: false, waiting: Some(packet) });
-            self.entries += 1;
+        if let Some((ether, _)) = entry.known {
+            return (Fate::Send(packet, ether), None, asks);
         }
-        (Fate::Waits, None, true)
+        if entry.waiting.is_none() && self.waiting >= MOST_WAITING {
+            return (Fate::Dropped(packet, Reason::TableFull), None, asks);
+        }
+        let replaced = entry.waiting.replace(packet);
+        self.waiting += usize::from(replaced.is_none());
+        (Fate::Waits, replaced, asks)
     }
 
-    fn find(&mut self, ip: Ipv6Addr) -> Option<&mut Entry> {
-        self.buckets.get_mut(bucket_of(ip))?.iter_mut().find(|entry| entry.ip == ip)
+    /// Records what an advertisement says.
+    ///
+    /// # Errors
+    /// The reason why it says nothing.
+    fn learn(&mut self, said: &Received<'_>, now: Timestamp) -> Result<Learnt, Reason> {
+        let entry = self.entries.get_mut(&said.target).ok_or(Reason::Unexpected)?;
+        let before = entry.known;
+        let solicited = said.flags & SOLICITED != 0;
+        // Who was asked by name may leave the address out.
+        let named = said.ether(TARGET_LINK_ADDRESS).or_else(|| before.map(|(ether, _)| ether));
+        let ether = named.ok_or(Reason::Unexpected)?;
+        let differs = before.is_some_and(|(known, _)| known != ether);
+        if differs && said.flags & OVERRIDE == 0 {
+            // Perhaps the known one is wrong.
+            entry.polling = true;
+            return Err(Reason::Unexpected);
+        }
+        let confirmed = before.filter(|_| !solicited).map_or(now, |(_, time)| time);
+        entry.known = Some((ether, confirmed));
+        entry.polling =
+            if solicited { false } else { entry.polling || differs || before.is_none() };
+        let waited = entry.waiting.take();
+        self.waiting -= usize::from(waited.is_some());
+        Ok(Learnt { ether, replaces_another: differs, waited })
+    }
+
+    /// Checks the ages of all entries; returns the packets that waited in vain.
+    fn age(&mut self, now: Timestamp) -> Vec<Packet> {
+        let mut given_up = Vec::new();
+        let since = |then: Timestamp| now.as_millis() - then.as_millis();
+        self.entries.retain(|_, entry| match entry.known {
+            Some((_, confirmed)) => {
+                entry.polling |= since(confirmed) > POLL_AFTER;
+                since(confirmed) <= FORGET_AFTER
+            }
+            None if since(entry.asked) < GIVE_UP_AFTER => true,
+            None => {
+                given_up.extend(entry.waiting.take());
+                false
+            }
+        });
+        self.waiting -= given_up.len();
+        self.killed += given_up.len() as u64;
+        given_up
+    }
+
+    /// The text of the handler `table`, in the order of Click's lists: by some bits of the address, the newest entry
+    /// first.
+    fn table(&self) -> String {
+        let mut entries: Vec<_> = self.entries.iter().collect();
+        entries.sort_unstable_by_key(|(ip, entry)| (bucket_of(**ip), Reverse(entry.number)));
+        let line = |(ip, entry): (&Ipv6Addr, &Entry)| {
+            let ether = entry.known.map(|(ether, _)| ether).unwrap_or_default();
+            format!("{ip} {} {ether}\n", u8::from(entry.known.is_some()))
+        };
+        entries.into_iter().map(line).collect()
     }
 }
 
-fn bucket_of(ip: Ipv6Addr) -> usize {
+fn bucket_of(ip: Ipv6Addr) -> u8 {
     let [first, .., last] = ip.octets();
-    (usize::from(first) + usize::from(last)) % BUCKETS
+    first.wrapping_add(last)
 }
 
 #[cfg(test)]
@@ -316,12 +387,18 @@ mod tests {
         packet
     }
 
+    const ANSWER: u8 = 0xc0;
+
     fn advertisement(ip: &str, ether: u8) -> Packet {
+        said(ip, ether, ANSWER, 255)
+    }
+
+    fn said(ip: &str, ether: u8, flags: u8, hop_limit: u8) -> Packet {
         let ip: Ipv6Addr = ip.parse().unwrap();
         let body = [&ip.octets()[..], &[2, 1], &[ether; 6]].concat();
         let builder = etherparse::PacketBuilder::ethernet2([ether; 6], [1; 6])
-            .ipv6(ip.octets(), [1; 16], 255)
-            .icmpv6_raw(136, 0, [0xc0, 0, 0, 0]);
+            .ipv6(ip.octets(), [1; 16], hop_limit)
+            .icmpv6_raw(136, 0, [flags, 0, 0, 0]);
         let mut frame = Vec::new();
         builder.write(&mut frame, &body).unwrap();
         Packet::from_bytes(&frame).unwrap()
@@ -377,5 +454,58 @@ mod tests {
         let short = Packet::from_bytes(&advertisement("2001:db8::2", 8).data()[..85]).unwrap();
         rig.push_packets(1, vec![advertisement("2001:db8::2", 8), short]);
         assert_eq!(rig.stats().drops, [(Reason::Truncated, 1), (Reason::Unexpected, 1)]);
+    }
+
+    #[test]
+    fn routed_and_damaged_advertisements_are_not_believed() {
+        let mut rig = Rig::new(CONFIG, 2, 1).unwrap();
+        rig.push_packets(0, vec![to("2001:db8::2", "a")]);
+        let mut damaged = advertisement("2001:db8::2", 8);
+        *damaged.data_mut().last_mut().unwrap() ^= 1;
+        let mut empty_option = advertisement("2001:db8::2", 8);
+        // The checksum stays right: what the length loses, the reserved bytes get.
+        empty_option.data_mut()[79] = 0;
+        empty_option.data_mut()[59] = 1;
+        let routed = said("2001:db8::2", 8, ANSWER, 254);
+        let out = rig.push_packets(1, vec![damaged, empty_option, routed]);
+        assert!(out[0].is_empty());
+        let drops = [(Reason::BadChecksum, 1), (Reason::BadOption, 1), (Reason::Unexpected, 1)];
+        assert_eq!(rig.stats().drops, drops);
+        assert_eq!(rig.push_packets(1, vec![advertisement("2001:db8::2", 8)])[0].len(), 1);
+    }
+
+    #[test]
+    fn another_address_counts_with_override_only() {
+        let mut rig = Rig::new(CONFIG, 2, 2).unwrap();
+        rig.push_packets(0, vec![to("2001:db8::2", "a")]);
+        rig.push_packets(1, vec![advertisement("2001:db8::2", 8)]);
+        let table = |rig: &Rig| rig.read("table").unwrap();
+        rig.push_packets(1, vec![said("2001:db8::2", 9, ANSWER, 255)]);
+        assert_eq!(table(&rig), "2001:db8::2 1 08-08-08-08-08-08\n");
+        assert_eq!(rig.stats().drops, [(Reason::Unexpected, 1)]);
+        // Unasked, with override: it counts, but the next packet asks whether it is true.
+        rig.push_packets(1, vec![said("2001:db8::2", 9, 0x20, 255)]);
+        assert_eq!(table(&rig), "2001:db8::2 1 09-09-09-09-09-09\n");
+        let out = rig.push_packets(0, vec![to("2001:db8::2", "b"), to("2001:db8::2", "c")]);
+        assert_eq!((out[0].len(), out[1].len()), (2, 1));
+        // It does not prolong the time of the entry.
+        for _ in 0..9 {
+            rig.pass(Timestamp::from_secs(15));
+            rig.push_packets(1, vec![said("2001:db8::2", 9, 0x20, 255)]);
+        }
+        assert_eq!(table(&rig), "");
+    }
+
+    #[test]
+    fn addresses_without_an_answer_are_forgotten() {
+        let mut rig = Rig::new(CONFIG, 2, 1).unwrap();
+        let packets = (0..2050).map(|host| to(&format!("2001:db8::{host:x}"), "a")).collect();
+        rig.push_packets(0, packets);
+        assert_eq!(rig.stats().held, 2048);
+        assert_eq!(rig.stats().drops, [(Reason::TableFull, 2)]);
+        rig.pass(Timestamp::from_secs(30));
+        assert_eq!(rig.read("table").unwrap(), "");
+        assert_eq!(rig.stats().drops, [(Reason::Unresolved, 2048), (Reason::TableFull, 2)]);
+        assert!(rig.stats().balanced());
     }
 }

@@ -86,8 +86,10 @@ impl Element for IpsecEspGcmDecap {
     fn take_state(&self, old: &Self, _init: &Init<'_>) {
         // For the same tunnel, numbers that were already received must stay rejected.
         if self.spi == old.spi {
-            let before = *old.window();
-            *self.window() = before;
+            let mut window = *old.window();
+            let mut own = self.window();
+            window.resize(own.size());
+            *own = window;
         }
     }
 

@@ -19,6 +19,9 @@
 //!   for a tunnel its index, two keys of 16 characters, the first sequence number, at least 1, and the size of the
 //!   window of sequence numbers that are accepted, up to 128. If several routes have the same network, the last counts.
 //!
+//! Tunnels with the same index and keys are one association: they share one sequence, and it goes on when a route is
+//! replaced or moved, and after a hot swap. The first sequence number counts if it is higher than the next one.
+//!
 //! # Ports
 //! One push input, any number of push outputs.
 //!
@@ -61,8 +64,8 @@ use millrace_core::args::Ipv4Network;
 use millrace_core::args::{ArgText, Scope};
 use millrace_core::headers::{Header, Ipv4Header, protocol};
 use millrace_core::{
-    Arg, Batch, Class, Context, Element, Failed, HandlerError, Handlers, Lock, Offers, Packet,
-    Reason, Setup, register,
+    Arg, Batch, Class, Context, Element, Failed, HandlerError, Handlers, Init, Lock, Offers,
+    Packet, Reason, Setup, register,
 };
 
 use crate::ip::lookup::{Hop, RouteLookup};
@@ -107,6 +110,7 @@ impl Element for RadixIpsecLookup {
             }
         }
         args.complete()?;
+        routes.go_on_from(&Routes::default());
         Ok(Self {
             routes: ArcSwap::from_pointee(routes),
             changing: Lock::new(()),
@@ -123,6 +127,13 @@ impl Element for RadixIpsecLookup {
                 Err(reason) => drop(cx.drop(packet, reason)),
             }
         }
+    }
+
+    fn take_state(&self, old: &Self, _: &Init<'_>) {
+        // Under one key no sequence number may be sent, or accepted, a second time.
+        let mut routes = Routes::clone(&self.routes.load());
+        routes.go_on_from(&old.routes.load());
+        self.routes.store(Arc::new(routes));
     }
 
     fn capabilities(self: &Arc<Self>, offers: &mut Offers<'_>) {
@@ -241,6 +252,7 @@ impl RadixIpsecLookup {
         for change in changes {
             routes.apply(change)?;
         }
+        routes.go_on_from(&self.routes.load());
         self.routes.store(Arc::new(routes));
         Ok(())
     }

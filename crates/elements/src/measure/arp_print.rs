@@ -72,6 +72,10 @@ impl Element for ArpPrint {
         self.printer.initialize()
     }
 
+    fn start(&self, _router: &Router) -> Result<(), Refused> {
+        self.printer.start()
+    }
+
     fn process(&self, cx: &mut Context, (): &mut (), batch: &mut Batch) {
         if !self.printer.is_active() {
             return;

@@ -13,11 +13,14 @@
 //! The rates of a packet's address are stored in the annotations FWD_RATE and REV_RATE, which CompareBlock reads.
 //! Packets without an IP header are forwarded without being counted.
 //!
+//! When MEMORY is used up, no more bytes of addresses are measured separately, and packets whose addresses have no
+//! counter yet are forwarded without being counted. With a MEMORY of 0 nothing limits how many addresses it measures.
+//!
 //! # Arguments
 //! - TYPE: what to measure, `PACKETS` or `BYTES`. Positional, mandatory.
 //! - RATIO: the fraction of packets to count, 0 to 1, chosen at random. Positional, mandatory.
 //! - THRESH: packets or bytes per second, as if RATIO were 1. Positional, mandatory.
-//! - MEMORY: maximum memory in kilobytes; 1 to 99 count as 100, 0 means no limit. Positional, default 0.
+//! - MEMORY: maximum memory in kilobytes; 1 to 99 count as 100, 0 means no limit. Positional, default 65536.
 //! - ANNO: whether to set the annotations. Positional, default true.
 //!
 //! # Ports
@@ -54,8 +57,8 @@ use millrace_core::args::{ArgText, UFixed, Word};
 use millrace_core::element::Call;
 use millrace_core::headers::{Header, Ipv4Header};
 use millrace_core::{
-    Batch, Class, Context, Element, Failed, HandlerError, Handlers, Init, Lock, Packet, Refused,
-    Setup, Timestamp, register,
+    Batch, Class, Context, Element, Failed, Footprint, HandlerError, Handlers, Init, Lock, Packet,
+    Refused, Setup, Timestamp, register,
 };
 
 use rate_tree::{EPOCHS, RateTree};
@@ -83,7 +86,7 @@ impl Element for IpRateMonitor {
         let kind: Word = setup.args.mandatory("TYPE");
         let UFixed::<16>(ratio) = setup.args.mandatory("RATIO");
         let threshold: i32 = setup.args.mandatory("THRESH");
-        let memory: u32 = setup.args.positional("MEMORY", 0);
+        let memory: Option<u32> = setup.args.optional("MEMORY");
         let annotates = setup.args.positional("ANNO", true);
         setup.args.complete()?;
         let bytes = match kind.as_str().to_ascii_uppercase().as_str() {
@@ -99,7 +102,8 @@ impl Element for IpRateMonitor {
             return Err(Failed);
         }
         let threshold = (i64::from(threshold) * i64::from(ratio)) >> 16;
-        let tree = RateTree::new(i32::try_from(threshold).unwrap_or(i32::MAX), limit(memory));
+        let threshold = i32::try_from(threshold).unwrap_or(i32::MAX);
+        let tree = RateTree::new(threshold, memory.map(limit));
         Ok(Self { bytes, annotates, ratio, reset: 0.into(), tree: Lock::new(tree) })
     }
 
@@ -122,6 +126,14 @@ impl Element for IpRateMonitor {
         if old.bytes == self.bytes && old.ratio == self.ratio {
             self.reset.store(old.reset.load(Relaxed), Relaxed);
             self.tree().take(&mut old.tree());
+        }
+    }
+
+    fn footprint(&self) -> Footprint {
+        match self.tree().limit() {
+            0 => Footprint::unlimited("address"),
+            // The allocator adds some, and each table stands in the list of ages.
+            most => Footprint::tables(most.saturating_add(most / 8)),
         }
     }
 

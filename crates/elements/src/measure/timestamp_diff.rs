@@ -1,7 +1,7 @@
 //! TimestampDiff - measures the latency of packets since a RecordTimestamp
 //!
 //! # Synopsis
-//! `TimestampDiff(RECORDER [, keywords OFFSET, NET_ORDER, MAXDELAY, NANO])`
+//! `TimestampDiff(RECORDER [, keywords OFFSET, NET_ORDER, MAXDELAY, NANO, N, SAMPLE])`
 //!
 //! # Description
 //! Reads the number that NumberPacket has written into each packet, and records how long ago the packet passed
@@ -13,17 +13,24 @@
 //! - NET_ORDER: whether the number is in network byte order. Keyword, default false.
 //! - MAXDELAY: milliseconds; longer latencies are reported and not recorded. Keyword, default 1000.
 //! - NANO: whether handlers return nanoseconds instead of microseconds. Keyword, default false.
+//! - N: the maximum number of latencies to record, 0 for any number; further packets are not measured. Keyword, default
+//!   0.
+//! - SAMPLE: measures only packets whose number is a multiple of SAMPLE, at least 1. Keyword, default 1.
 //!
 //! # Ports
 //! One push input, one push output; an optional second one for packets that are not measured.
 //!
 //! # Handlers
+//! Statistics are about all recorded latencies; with a number as parameter, about those from that one on, counted
+//! from 0.
 //! - `average`, `min`, `max`, `stddev` (read): statistics of the latencies, in microseconds; 0 without a packet.
 //! - `median`, `perc00`, `perc01`, `perc05`, `perc10`, `perc25` (read): percentiles; -1 without a packet.
 //! - `perc75`, `perc90`, `perc95`, `perc99`, `perc100` (read): likewise.
 //! - `perc P` (read): any percentile.
-//! - `count` (read): the number of recorded latencies.
+//! - `perc P FIRST` (read): the same for the latencies from the one numbered FIRST on.
+//! - `count`, `index` (read): the number of recorded latencies.
 //! - `dump` (read): all latencies in the order in which they were recorded, one per line: `0: 5000`.
+//! - `dump_list` (read): the same without their numbers.
 //! - `reset` (write): discards them.
 //!
 //! # Drops
@@ -47,10 +54,10 @@
 
 use std::sync::{Arc, OnceLock};
 
-use millrace_core::args::{ElementRef, Kind};
+use millrace_core::args::{ArgText, Args, ElementRef, Kind};
 use millrace_core::element::HandlerError;
 use millrace_core::{
-    Class, Context, Element, Failed, Handlers, Init, Lock, Moment, Packet, PerPacket, Reason,
+    Call, Class, Context, Element, Failed, Handlers, Init, Lock, Moment, Packet, PerPacket, Reason,
     Refused, Setup, Timestamp, View, Way, register,
 };
 
@@ -65,10 +72,17 @@ pub struct TimestampDiff {
     longest: Timestamp,
     /// Nanoseconds per unit of the handlers.
     unit: i64,
+    /// The maximum number of latencies.
+    most: usize,
+    /// The distance between the numbers of packets that are measured.
+    sample: u64,
     delays: Lock<Vec<u64>>,
 }
 
 register!(TimestampDiff, "timestamp_diff.rs");
+
+/// The maximum of N: more would take gigabytes.
+const MOST: u32 = 100_000_000;
 
 /// The handlers with a percentile of their own.
 const PERCENTILES: [(&str, f64); 11] = [
@@ -95,6 +109,8 @@ impl Element for TimestampDiff {
         let place = NumberPlace::configure(args, Kind::Keyword);
         let longest: u32 = args.keyword("MAXDELAY", 1000);
         let nano = args.keyword("NANO", false);
+        let most = args.in_range("N", Kind::Keyword, 0..=MOST).unwrap_or(0) as usize;
+        let sample = args.in_range("SAMPLE", Kind::Keyword, 1..=u32::MAX).unwrap_or(1);
         args.complete()?;
         Ok(Self {
             recorder,
@@ -102,6 +118,8 @@ impl Element for TimestampDiff {
             place,
             longest: Timestamp::from_millis(longest.into()),
             unit: if nano { 1 } else { 1000 },
+            most: if most == 0 { usize::MAX } else { most },
+            sample: sample.into(),
             delays: Lock::default(),
         })
     }
@@ -112,31 +130,46 @@ impl Element for TimestampDiff {
     }
 
     fn handlers(handlers: &mut Handlers<Self>) {
-        handlers.read("average", |it, _| mean(&it.delays.lock()));
-        handlers.read("stddev", |it, _| {
-            let delays = it.delays.lock();
-            let mean = mean(&delays);
-            let squares = delays.iter().map(|delay| (*delay as f64 - mean).powi(2)).sum::<f64>();
-            if delays.is_empty() { 0.0 } else { (squares / delays.len() as f64).sqrt() }
+        handlers.try_read("average", |it, call| it.of_recent(call, mean));
+        handlers.try_read("stddev", |it, call| {
+            it.of_recent(call, |delays| {
+                let mean = mean(delays);
+                let squares =
+                    delays.iter().map(|delay| (*delay as f64 - mean).powi(2)).sum::<f64>();
+                if delays.is_empty() { 0.0 } else { (squares / delays.len() as f64).sqrt() }
+            })
         });
-        handlers.read("min", |it, _| it.delays.lock().iter().min().copied().unwrap_or(0));
-        handlers.read("max", |it, _| it.delays.lock().iter().max().copied().unwrap_or(0));
-        handlers.read("count", |it, _| it.delays.lock().len() as u64);
+        handlers.try_read("min", |it, call| {
+            it.of_recent(call, |delays| delays.iter().min().copied().unwrap_or(0))
+        });
+        handlers.try_read("max", |it, call| {
+            it.of_recent(call, |delays| delays.iter().max().copied().unwrap_or(0))
+        });
+        for name in ["count", "index"] {
+            handlers.read(name, |it, _| it.delays.lock().len() as u64);
+        }
         for (name, percent) in PERCENTILES {
-            handlers.read(name, move |it, _| percentile(&it.delays.lock(), percent));
+            handlers.try_read(name, move |it, call| {
+                it.of_recent(call, |delays| percentile(delays, percent))
+            });
         }
         handlers.try_read("perc", |it, call| {
-            let percent: f64 = call.parse()?;
+            let text = ArgText::new(call.text(), None, false);
+            let mut args = Args::of_words(&text, call.scope());
+            let percent: f64 = args.mandatory("PERCENT");
+            let first: u32 = args.positional("FIRST", 0);
+            args.complete().map_err(|_| HandlerError::Refused(args.messages()))?;
             match percent {
-                0.0..=100.0 => Ok(percentile(&it.delays.lock(), percent)),
+                0.0..=100.0 => Ok(percentile(from(&it.delays.lock(), first), percent)),
                 _ => Err(HandlerError::from("out of range, should be between 0 and 100")),
             }
         });
         handlers.read("dump", |it, _| {
-            let lines =
-                it.delays.lock().iter().enumerate().map(|(at, n)| format!("{at}: {n}\n")).collect();
-            let lines: String = lines;
-            lines
+            let delays = it.delays.lock();
+            delays.iter().enumerate().map(|(at, n)| format!("{at}: {n}\n")).collect::<String>()
+        });
+        handlers.read("dump_list", |it, _| {
+            it.delays.lock().iter().map(|n| format!("{n}\n")).collect::<String>()
         });
         handlers.write("reset", |it, _| {
             it.delays.lock().clear();
@@ -160,16 +193,39 @@ impl PerPacket for TimestampDiff {
             cx.push_or_drop(1, packet, Reason::Unexpected);
             return None;
         };
+        if !number.is_multiple_of(self.sample) {
+            return Some(packet);
+        }
         let delay = cx.refresh_now() - time;
         if delay > self.longest {
             let router = cx.router();
             let (name, micros) = (router.name_of(cx.element()), delay.as_micros());
             router.chatter(&format!("{name}: delay of packet {number} is too long: {micros} us"));
         } else {
-            self.delays.lock().push((delay.as_nanos() / self.unit).max(0) as u64);
+            let mut delays = self.delays.lock();
+            if delays.len() < self.most {
+                delays.push((delay.as_nanos() / self.unit).max(0) as u64);
+            }
         }
         Some(packet)
     }
+}
+
+impl TimestampDiff {
+    /// A statistic of the latencies, or of those from the number on that a handler was called with.
+    fn of_recent<T>(
+        &self,
+        call: &Call<'_>,
+        statistic: impl FnOnce(&[u64]) -> T,
+    ) -> Result<T, HandlerError> {
+        let first: u32 = if call.text().is_empty() { 0 } else { call.parse()? };
+        Ok(statistic(from(&self.delays.lock(), first)))
+    }
+}
+
+/// The latencies from this number on.
+fn from(delays: &[u64], first: u32) -> &[u64] {
+    delays.get(first as usize..).unwrap_or_default()
 }
 
 fn mean(delays: &[u64]) -> f64 {

@@ -127,7 +127,7 @@ impl FtpPortMapper {
         let (set, found, key) = control.lookup(protocol::TCP, flow, false, None)?;
         let destination = (flow.destination(), flow.destination_port().wrapping_sub(1));
         let wanted = FlowId::new((command.address, command.port), destination);
-        let make = Some((self.input, &mut *at.random(), now));
+        let make = Some((self.input, now));
         let (data_set, data_found, data_key) = data.lookup(protocol::TCP, wanted, false, make)?;
         let to = data_set.table.view(data_found, data_key)?.to;
         let view = set.table.view(found, key)?;

@@ -52,52 +52,36 @@
 //! # See also
 //! IPRewriter, ICMPRewriter, ICMPPingResponder
 
-use std::sync::Arc;
-
 use millrace_core::headers::protocol;
-use millrace_core::{Class, Element, Failed, Handlers, Packet, Reason, Setup, register};
+use millrace_core::{Class, Packet, Reason, Setup, register};
 
 use super::mappings::family::{Family, next_identifier};
 use super::mappings::flow_set::FlowSet;
 use super::mappings::flow_table::View;
 use super::mappings::transport::write_addresses;
 use super::mappings::{addresses, transport};
-use super::rewriter::{self, handlers};
-use super::rewriter::{Dialect, Lanes, Own, Rewriter, Seen, annotations};
+use super::rewriter::{Dialect, Own, Rewriter, Rewriting, Seen, annotations};
 use crate::flows::checksum::{field, update};
 use crate::flows::key::FlowId;
 
-/// The element; its manual is at the top of the file.
-pub struct IcmpPingRewriter(Arc<Rewriter>);
-
-register!(IcmpPingRewriter, "icmp_ping_rewriter.rs");
-
-impl Element for IcmpPingRewriter {
-    const CLASS: Class = Class::new("ICMPPingRewriter", "1-/1-", "h/h");
-    type Local = Lanes;
-
-    fn configure(setup: &mut Setup<'_>) -> Result<Self, Failed> {
-        let policies = vec![addresses::policy(setup, 300)];
-        let annotations = annotations(setup, true);
-        Rewriter::configure(setup, Own { family: Family::Ping, annotations, policies }).map(Self)
-    }
-
-    rewriter::methods!(Echo);
-
-    fn handlers(handlers: &mut Handlers<Self>) {
-        handlers::tables(handlers, |element| &element.0, ["table", "mappings"], 0);
-        handlers::common(handlers, |element| &element.0);
-    }
-}
-
-/// Flows of both addresses and the identifier. In requests, the identifier is the source port and its successor
+/// The class; its manual is at the top of the file. Its flows consist of both addresses and the identifier. In requests, the identifier is the source port and its successor
 /// the destination port; in replies it is the other way round.
-struct Echo;
+pub struct IcmpPingRewriter;
+
+register!(Rewriting<IcmpPingRewriter>, "icmp_ping_rewriter.rs");
 
 const ECHO_REPLY: u8 = 0;
 const ECHO: u8 = 8;
 
-impl Dialect for Echo {
+impl Dialect for IcmpPingRewriter {
+    const CLASS: Class = Class::new("ICMPPingRewriter", "1-/1-", "h/h");
+
+    fn configure(setup: &mut Setup<'_>) -> Own {
+        let policies = vec![addresses::policy(setup, 300)];
+        let annotations = annotations(setup, true);
+        Own { family: Family::Ping, annotations, policies }
+    }
+
     #[inline(always)]
     fn read(packet: &Packet) -> Result<Seen, Reason> {
         let (mut flow, protocol) = transport::read(packet)?;

@@ -48,45 +48,28 @@
 //! # See also
 //! IPAddrRewriter, IPRewriter, IPRewriterPatterns
 
-use std::sync::Arc;
-
-use millrace_core::{Class, Element, Failed, Handlers, Packet, Reason, Setup, register};
+use millrace_core::{Class, Packet, Reason, Setup, register};
 
 use super::mappings::addresses;
 use super::mappings::family::Family;
 use super::mappings::flow_set::FlowSet;
 use super::mappings::flow_table::View;
-use super::rewriter::{self, handlers};
-use super::rewriter::{Dialect, Lanes, Own, Rewriter, Seen, annotations};
+use super::rewriter::{Dialect, Own, Rewriter, Rewriting, Seen, annotations};
 
-/// The element; its manual is at the top of the file.
-pub struct IpAddrPairRewriter(Arc<Rewriter>);
+/// Translates both addresses; its manual is at the top of the file.
+pub struct IpAddrPairRewriter;
 
-register!(IpAddrPairRewriter, "ip_addr_pair_rewriter.rs");
+register!(Rewriting<IpAddrPairRewriter>, "ip_addr_pair_rewriter.rs");
 
-impl Element for IpAddrPairRewriter {
+impl Dialect for IpAddrPairRewriter {
     const CLASS: Class = Class::new("IPAddrPairRewriter", "1-/1-", "h/h");
-    type Local = Lanes;
 
-    fn configure(setup: &mut Setup<'_>) -> Result<Self, Failed> {
+    fn configure(setup: &mut Setup<'_>) -> Own {
         let policies = vec![addresses::policy(setup, 7200)];
         let annotations = annotations(setup, false);
-        let own = Own { family: Family::AddressPair, annotations, policies };
-        Rewriter::configure(setup, own).map(Self)
+        Own { family: Family::AddressPair, annotations, policies }
     }
 
-    rewriter::methods!(Pair);
-
-    fn handlers(handlers: &mut Handlers<Self>) {
-        handlers::tables(handlers, |element| &element.0, ["table", "mappings"], 0);
-        handlers::common(handlers, |element| &element.0);
-    }
-}
-
-/// Both addresses.
-struct Pair;
-
-impl Dialect for Pair {
     #[inline(always)]
     fn read(packet: &Packet) -> Result<Seen, Reason> {
         addresses::read(packet)

@@ -53,45 +53,29 @@
 //! # See also
 //! IPAddrPairRewriter, IPRewriter, IPRewriterPatterns
 
-use std::sync::Arc;
-
-use millrace_core::{Class, Element, Failed, Handlers, Packet, Reason, Setup, register};
+use millrace_core::{Class, Packet, Reason, Setup, register};
 
 use super::mappings::addresses;
 use super::mappings::family::Family;
 use super::mappings::flow_set::FlowSet;
 use super::mappings::flow_table::View;
-use super::rewriter::{self, handlers};
-use super::rewriter::{Dialect, Lanes, Own, Rewriter, Seen, annotations};
+use super::rewriter::{Dialect, Own, Rewriter, Rewriting, Seen, annotations};
 use crate::flows::key::FlowId;
 
-/// The element; its manual is at the top of the file.
-pub struct IpAddrRewriter(Arc<Rewriter>);
+/// Translates the source address, or the destination address of replies; its manual is at the top of the file.
+pub struct IpAddrRewriter;
 
-register!(IpAddrRewriter, "ip_addr_rewriter.rs");
+register!(Rewriting<IpAddrRewriter>, "ip_addr_rewriter.rs");
 
-impl Element for IpAddrRewriter {
+impl Dialect for IpAddrRewriter {
     const CLASS: Class = Class::new("IPAddrRewriter", "1-/1-", "h/h");
-    type Local = Lanes;
 
-    fn configure(setup: &mut Setup<'_>) -> Result<Self, Failed> {
+    fn configure(setup: &mut Setup<'_>) -> Own {
         let policies = vec![addresses::policy(setup, 7200)];
         let annotations = annotations(setup, false);
-        Rewriter::configure(setup, Own { family: Family::Address, annotations, policies }).map(Self)
+        Own { family: Family::Address, annotations, policies }
     }
 
-    rewriter::methods!(Source);
-
-    fn handlers(handlers: &mut Handlers<Self>) {
-        handlers::tables(handlers, |element| &element.0, ["table", "mappings"], 0);
-        handlers::common(handlers, |element| &element.0);
-    }
-}
-
-/// The source address, or the destination address of replies.
-struct Source;
-
-impl Dialect for Source {
     #[inline(always)]
     fn read(packet: &Packet) -> Result<Seen, Reason> {
         addresses::read(packet)

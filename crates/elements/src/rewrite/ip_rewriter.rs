@@ -57,7 +57,7 @@
 //! - UDP_GUARANTEE: as TCP_GUARANTEE. Keyword, default 5 seconds.
 //! - REAP_INTERVAL (or REAP_TIME): how often expired mappings are removed, 0 for never. Keyword, default 15 minutes.
 //! - MAPPING_CAPACITY (or CAPACITY): the maximum number of mappings, or another rewriter whose capacity to share.
-//!   Keyword, default 2147483647.
+//!   Keyword, default 1048576 (in Click, 2147483647).
 //! - DST_ANNO: whether the destination annotation is set to the new destination. Keyword, default true.
 //! - REPLY_ANNO: an annotation byte, by name or offset. Replies get the value that the packet which made the mapping
 //!   had there. Keyword, default none.
@@ -104,53 +104,40 @@
 //! TCPRewriter, UDPRewriter, IPAddrRewriter, IPAddrPairRewriter, ICMPPingRewriter, ICMPRewriter,
 //! IPRewriterPatterns, RoundRobinIPMapper, SourceIPHashMapper, FTPPortMapper
 
-use std::sync::Arc;
-
 use millrace_core::headers::protocol;
-use millrace_core::{Class, Element, Failed, Handlers, Packet, Reason, Setup, register};
+use millrace_core::{Class, Handlers, Packet, Reason, Setup, register};
 
 use super::mappings::family::Family;
 use super::mappings::flow_set::{FlowSet, Policy, Timeouts, time};
 use super::mappings::flow_table::View;
 use super::mappings::transport;
-use super::rewriter::{self, handlers};
-use super::rewriter::{Dialect, Lanes, Own, Rewriter, Seen, annotations};
+use super::rewriter::{Dialect, Own, Rewriter, Rewriting, Seen, annotations, handlers};
 use super::tcp_rewriter::tcp_policy;
 
-/// The element; its manual is at the top of the file.
-pub struct IpRewriter(Arc<Rewriter>);
+/// Translates TCP and UDP, each in its own map; its manual is at the top of the file.
+pub struct IpRewriter;
 
-register!(IpRewriter, "ip_rewriter.rs");
+register!(Rewriting<IpRewriter>, "ip_rewriter.rs");
 
-impl Element for IpRewriter {
+impl Dialect for IpRewriter {
     const CLASS: Class = Class::new("IPRewriter", "1-/1-", "h/h");
-    type Local = Lanes;
 
-    fn configure(setup: &mut Setup<'_>) -> Result<Self, Failed> {
+    fn configure(setup: &mut Setup<'_>) -> Own {
         let tcp = tcp_policy(setup);
         let plain = time(setup, "UDP_TIMEOUT").unwrap_or(300_000);
         let streaming = time(setup, "UDP_STREAMING_TIMEOUT").unwrap_or(plain);
         let guarantee = time(setup, "UDP_GUARANTEE").unwrap_or(5000);
         let udp = Policy { guarantee, timeouts: Timeouts::Udp { plain, streaming } };
         let annotations = annotations(setup, true);
-        let own = Own { family: Family::Ip, annotations, policies: vec![tcp, udp] };
-        Rewriter::configure(setup, own).map(Self)
+        Own { family: Family::Ip, annotations, policies: vec![tcp, udp] }
     }
 
-    rewriter::methods!(Ports);
-
-    fn handlers(handlers: &mut Handlers<Self>) {
-        handlers::tables(handlers, |element| &element.0, ["tcp_table", "tcp_mappings"], 0);
-        handlers::tables(handlers, |element| &element.0, ["udp_table", "udp_mappings"], 1);
-        handlers::lookup(handlers, |element| &element.0, "tcp_lookup");
-        handlers::common(handlers, |element| &element.0);
+    fn handlers(handlers: &mut Handlers<Rewriting<Self>>) {
+        handlers::tables(handlers, ["tcp_table", "tcp_mappings"], 0);
+        handlers::tables(handlers, ["udp_table", "udp_mappings"], 1);
+        handlers::lookup(handlers, "tcp_lookup");
     }
-}
 
-/// TCP and UDP, each in its own map.
-struct Ports;
-
-impl Dialect for Ports {
     #[inline(always)]
     fn read(packet: &Packet) -> Result<Seen, Reason> {
         let (flow, protocol) = transport::read(packet)?;

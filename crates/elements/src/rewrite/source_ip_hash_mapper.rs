@@ -39,6 +39,7 @@ use std::sync::Arc;
 
 use millrace_core::Arg;
 use millrace_core::args::ArgText;
+use millrace_core::random::LibcRandom;
 use millrace_core::{Class, Element, Failed, Offers, Setup, register};
 
 use super::rewriter::input::{Named, parse_pattern};
@@ -150,7 +151,7 @@ fn ring(ids: &[u16], nodes: usize, seed: u32) -> Vec<(u32, usize)> {
     for id in 0..=ids.iter().copied().max().unwrap_or(0) {
         let known = ids.contains(&id);
         for _ in 0..nodes {
-            let place = random.next();
+            let place = random.draw();
             if known {
                 ring.push((place, index));
             }
@@ -161,54 +162,9 @@ fn ring(ids: &[u16], nodes: usize, seed: u32) -> Vec<(u32, usize)> {
     ring
 }
 
-/// The random numbers of the C library's `random()`: an additive feedback generator over 31 words (Knuth, The Art
-/// of Computer Programming, volume 2, 3.2.2), seeded by a linear congruential generator.
-struct LibcRandom {
-    words: [u32; 31],
-    at: usize,
-}
-
-impl LibcRandom {
-    fn new(seed: u32) -> Self {
-        let mut words = [0; 31];
-        let mut word = i64::from(seed.max(1).cast_signed());
-        for place in &mut words {
-            *place = word as u32;
-            word = word * 16_807 % 2_147_483_647;
-            if word < 0 {
-                word += 2_147_483_647;
-            }
-        }
-        let mut random = Self { words, at: 3 };
-        (0..310).for_each(|_| {
-            random.next();
-        });
-        random
-    }
-
-    fn next(&mut self) -> u32 {
-        let behind = (self.at + 28) % 31;
-        let other = self.words.get(behind).copied().unwrap_or_default();
-        let Some(word) = self.words.get_mut(self.at) else { return 0 };
-        *word = word.wrapping_add(other);
-        let value = *word >> 1;
-        self.at = (self.at + 1) % 31;
-        value
-    }
-}
-
 #[cfg(test)]
 mod tests {
     use super::*;
-
-    #[test]
-    fn random_numbers_match_the_c_library() {
-        let mut random = LibcRandom::new(1);
-        let first = [0; 4].map(|_| random.next());
-        assert_eq!(first, [1_804_289_383, 846_930_886, 1_681_692_777, 1_714_636_915]);
-        let mut random = LibcRandom::new(42);
-        assert_eq!([0; 2].map(|_| random.next()), [71_876_166, 708_592_740]);
-    }
 
     #[test]
     fn most_addresses_keep_their_pattern_when_one_is_removed() {

@@ -47,22 +47,19 @@
 //! # See also
 //! IPRewriter, FTPPortMapper, IPRewriterPatterns
 
-use std::sync::Arc;
-
 use millrace_core::headers::protocol;
-use millrace_core::{Class, Element, Failed, Handlers, Packet, Reason, Setup, register};
+use millrace_core::{Class, Handlers, Packet, Reason, Setup, register};
 
 use super::mappings::family::Family;
 use super::mappings::flow_set::{FlowSet, Policy, Timeouts, time};
 use super::mappings::flow_table::View;
 use super::mappings::transport;
-use super::rewriter::{self, handlers};
-use super::rewriter::{Dialect, Lanes, Own, Rewriter, Seen, annotations};
+use super::rewriter::{Dialect, Own, Rewriter, Rewriting, Seen, annotations, handlers};
 
-/// The element; its manual is at the top of the file.
-pub struct TcpRewriter(Arc<Rewriter>);
+/// The class; its manual is at the top of the file.
+pub struct TcpRewriter;
 
-register!(TcpRewriter, "tcp_rewriter.rs");
+register!(Rewriting<TcpRewriter>, "tcp_rewriter.rs");
 
 /// Reads the timeouts and the guarantee of TCP mappings.
 pub(super) fn tcp_policy(setup: &mut Setup<'_>) -> Policy {
@@ -75,28 +72,20 @@ pub(super) fn tcp_policy(setup: &mut Setup<'_>) -> Policy {
     Policy { guarantee, timeouts: Timeouts::Tcp { no_data, data, done } }
 }
 
-impl Element for TcpRewriter {
+impl Dialect for TcpRewriter {
     const CLASS: Class = Class::new("TCPRewriter", "1-/1-", "h/h");
-    type Local = Lanes;
 
-    fn configure(setup: &mut Setup<'_>) -> Result<Self, Failed> {
+    fn configure(setup: &mut Setup<'_>) -> Own {
         let policies = vec![tcp_policy(setup)];
         let annotations = annotations(setup, true);
-        Rewriter::configure(setup, Own { family: Family::Tcp, annotations, policies }).map(Self)
+        Own { family: Family::Tcp, annotations, policies }
     }
 
-    rewriter::methods!(Tcp);
-
-    fn handlers(handlers: &mut Handlers<Self>) {
-        handlers::tables(handlers, |element| &element.0, ["table", "mappings"], 0);
-        handlers::lookup(handlers, |element| &element.0, "lookup");
-        handlers::common(handlers, |element| &element.0);
+    fn handlers(handlers: &mut Handlers<Rewriting<Self>>) {
+        handlers::tables(handlers, ["table", "mappings"], 0);
+        handlers::lookup(handlers, "lookup");
     }
-}
 
-struct Tcp;
-
-impl Dialect for Tcp {
     #[inline(always)]
     fn read(packet: &Packet) -> Result<Seen, Reason> {
         let (flow, protocol) = transport::read(packet)?;

@@ -41,28 +41,24 @@
 //! # See also
 //! IPRewriter, TCPRewriter, IPRewriterPatterns
 
-use std::sync::Arc;
-
 use millrace_core::headers::protocol;
-use millrace_core::{Class, Element, Failed, Handlers, Packet, Reason, Setup, register};
+use millrace_core::{Class, Packet, Reason, Setup, register};
 
 use super::mappings::family::Family;
 use super::mappings::flow_set::{FlowSet, Policy, Timeouts, time};
 use super::mappings::flow_table::View;
 use super::mappings::transport;
-use super::rewriter::{self, handlers};
-use super::rewriter::{Dialect, Lanes, Own, Rewriter, Seen, annotations};
+use super::rewriter::{Dialect, Own, Rewriter, Rewriting, Seen, annotations};
 
-/// The element; its manual is at the top of the file.
-pub struct UdpRewriter(Arc<Rewriter>);
+/// The class; its manual is at the top of the file.
+pub struct UdpRewriter;
 
-register!(UdpRewriter, "udp_rewriter.rs");
+register!(Rewriting<UdpRewriter>, "udp_rewriter.rs");
 
-impl Element for UdpRewriter {
+impl Dialect for UdpRewriter {
     const CLASS: Class = Class::new("UDPRewriter", "1-/1-", "h/h");
-    type Local = Lanes;
 
-    fn configure(setup: &mut Setup<'_>) -> Result<Self, Failed> {
+    fn configure(setup: &mut Setup<'_>) -> Own {
         let plain = time(setup, "UDP_TIMEOUT");
         let plain = time(setup, "TIMEOUT").or(plain).unwrap_or(300_000);
         let streaming = time(setup, "UDP_STREAMING_TIMEOUT");
@@ -71,20 +67,9 @@ impl Element for UdpRewriter {
         let guarantee = time(setup, "GUARANTEE").or(guarantee).unwrap_or(5000);
         let policies = vec![Policy { guarantee, timeouts: Timeouts::Udp { plain, streaming } }];
         let annotations = annotations(setup, true);
-        Rewriter::configure(setup, Own { family: Family::Udp, annotations, policies }).map(Self)
+        Own { family: Family::Udp, annotations, policies }
     }
 
-    rewriter::methods!(Udp);
-
-    fn handlers(handlers: &mut Handlers<Self>) {
-        handlers::tables(handlers, |element| &element.0, ["table", "mappings"], 0);
-        handlers::common(handlers, |element| &element.0);
-    }
-}
-
-struct Udp;
-
-impl Dialect for Udp {
     #[inline(always)]
     fn read(packet: &Packet) -> Result<Seen, Reason> {
         let (flow, protocol) = transport::read(packet)?;

@@ -24,6 +24,8 @@
 //!
 //! # Handlers
 //! - `data`, `length`, `limit`, `burst`, `active` (read, write): the arguments of these names.
+//! - `config` (read, write): the arguments; all but TIMESTAMP, STOP and END_CALL may change while packets run. Counts
+//!   packets from 0 again.
 //! - `count` (read): packets made so far.
 //! - `reset` (write): sets `count` to 0, so that LIMIT more packets are made.
 //! - `scheduled`, `home_thread` (read, write): whether the task is scheduled, and its home thread.
@@ -39,6 +41,7 @@
 //! # See also
 //! RatedSource, TimedSource
 
+use std::marker::PhantomData;
 use std::sync::OnceLock;
 use std::sync::atomic::{AtomicU32, Ordering::Relaxed};
 
@@ -51,54 +54,60 @@ use millrace_core::{
 use super::supply::{Given, Supply};
 use crate::task_handlers::task_handlers;
 
-/// The element; its manual is at the top of the file.
-pub struct InfiniteSource {
-    source: Source,
+/// The class; its manual is at the top of the file.
+pub struct InfiniteSource;
+
+register!(Source<InfiniteSource>, "infinite_source.rs");
+
+impl SourceClass for InfiniteSource {
+    const CLASS: Class = Class::new("InfiniteSource", "0/1", "a/a");
+
+    fn configure(args: &mut Args<'_>) -> Result<(Supply, i32), Failed> {
+        let data = args.optional("DATA");
+        let limit = args.optional("LIMIT");
+        let burst = burst(args);
+        let active = args.optional("ACTIVE");
+        Ok((Supply::configure(args, Given { data, limit, active })?, burst))
+    }
+
+    fn handlers(handlers: &mut Handlers<Source<Self>>) {
+        handlers.reconfigure(|source: &Source<Self>, new| {
+            source.supply.adopt(&new.supply)?;
+            source.burst.store(new.burst.into_inner(), Relaxed);
+            source.wake();
+            Ok(())
+        });
+        Supply::data_handlers(handlers, |source| &source.supply);
+    }
 }
 
-register!(InfiniteSource, "infinite_source.rs");
+/// A class of elements that send as many packets as there is room for.
+pub(super) trait SourceClass: Sized + Send + Sync + 'static {
+    /// Name, port counts and processing.
+    const CLASS: Class;
 
-impl Element for InfiniteSource {
-    const CLASS: Class = Class::new("InfiniteSource", "0/1", "a/a");
-    type Local = ();
+    /// Reads the arguments: what packets there are, and [`burst`].
+    ///
+    /// # Errors
+    /// They are invalid.
+    fn configure(args: &mut Args<'_>) -> Result<(Supply, i32), Failed>;
 
-    fn configure(setup: &mut Setup<'_>) -> Result<Self, Failed> {
-        let data = setup.args.optional("DATA");
-        let limit = setup.args.optional("LIMIT");
-        let burst = Source::burst(&mut setup.args);
-        let active = setup.args.optional("ACTIVE");
-        let supply = Supply::configure(&mut setup.args, Given { data, limit, active })?;
-        Ok(Self { source: Source::new(setup, supply, burst) })
+    /// Declares handlers in addition to those that all such elements have.
+    fn handlers(_handlers: &mut Handlers<Source<Self>>) {}
+}
+
+/// Reads BURST.
+pub(super) fn burst(args: &mut Args<'_>) -> i32 {
+    let burst = args.positional("BURST", 1);
+    if burst < 1 {
+        args.error("BURST", "burst size must be >= 1");
     }
-
-    fn inspect(&self, inspection: &mut Inspection<'_>) {
-        self.source.inspect(inspection);
-    }
-
-    fn initialize(&self, init: &mut Init<'_>) -> Result<(), Refused> {
-        self.source.initialize(init)
-    }
-
-    fn pull(&self, cx: &mut Context, (): &mut (), _port: usize, max: usize, batch: &mut Batch) {
-        self.source.pull(cx, max, batch);
-    }
-
-    fn run_task(&self, cx: &mut Context, (): &mut ()) -> bool {
-        self.source.run_task(cx)
-    }
-
-    fn handlers(handlers: &mut Handlers<Self>) {
-        Source::handlers(handlers, |source| &source.source);
-        Supply::data_handlers(handlers, |source| source.source.supply());
-    }
-
-    fn notifier(&self, _port: usize) -> Option<&Notifier> {
-        Some(self.source.notifier())
-    }
+    burst
 }
 
 /// Pushes packets in bursts while there is room downstream, or returns them to a puller.
-pub(super) struct Source {
+pub(super) struct Source<C> {
+    class: PhantomData<C>,
     supply: Supply,
     burst: AtomicU32,
     task: Task,
@@ -107,35 +116,23 @@ pub(super) struct Source {
     room: OnceLock<Listening>,
 }
 
-impl Source {
-    /// Reads BURST.
-    pub(super) fn burst(args: &mut Args<'_>) -> i32 {
-        let burst = args.positional("BURST", 1);
-        if burst < 1 {
-            args.error("BURST", "burst size must be >= 1");
-        }
-        burst
-    }
+impl<C: SourceClass> Element for Source<C> {
+    const CLASS: Class = C::CLASS;
+    type Local = ();
 
-    pub(super) fn new(setup: &mut Setup<'_>, supply: Supply, burst: i32) -> Self {
-        Self {
+    fn configure(setup: &mut Setup<'_>) -> Result<Self, Failed> {
+        let (supply, burst) = C::configure(&mut setup.args)?;
+        Ok(Self {
+            class: PhantomData,
             supply,
             burst: burst.unsigned_abs().into(),
             task: setup.task(),
             notifier: Notifier::default(),
             room: OnceLock::new(),
-        }
+        })
     }
 
-    pub(super) fn supply(&self) -> &Supply {
-        &self.supply
-    }
-
-    pub(super) fn notifier(&self) -> &Notifier {
-        &self.notifier
-    }
-
-    pub(super) fn inspect(&self, inspection: &mut Inspection<'_>) {
+    fn inspect(&self, inspection: &mut Inspection<'_>) {
         let pushes = inspection.outputs_of(inspection.id()).contains(&PortKind::Push);
         if pushes && self.burst.load(Relaxed) == 1 {
             inspection.advise(
@@ -144,7 +141,7 @@ impl Source {
         }
     }
 
-    pub(super) fn initialize(&self, init: &Init<'_>) -> Result<(), Refused> {
+    fn initialize(&self, init: &mut Init<'_>) -> Result<(), Refused> {
         self.supply.initialize(init)?;
         if !init.is_pull_output(0) {
             // An element is initialised once.
@@ -154,7 +151,7 @@ impl Source {
         Ok(())
     }
 
-    pub(super) fn pull(&self, cx: &mut Context, max: usize, batch: &mut Batch) {
+    fn pull(&self, cx: &mut Context, (): &mut (), _port: usize, max: usize, batch: &mut Batch) {
         if self.supply.is_active() {
             self.supply.fill(cx, max, batch);
         }
@@ -167,7 +164,7 @@ impl Source {
         }
     }
 
-    pub(super) fn run_task(&self, cx: &mut Context) -> bool {
+    fn run_task(&self, cx: &mut Context, (): &mut ()) -> bool {
         let Some(room) = self.room.get().filter(|_| self.supply.is_active()) else {
             self.task.rest();
             return false;
@@ -193,20 +190,26 @@ impl Source {
         true
     }
 
-    /// The handlers `burst length limit active count reset scheduled home_thread`.
-    pub(super) fn handlers<E: 'static>(handlers: &mut Handlers<E>, source: fn(&E) -> &Self) {
-        handlers.read("burst", move |e, _| source(e).burst.load(Relaxed));
-        handlers.write("burst", move |e, call| {
+    fn handlers(handlers: &mut Handlers<Self>) {
+        handlers.read("burst", |e, _| e.burst.load(Relaxed));
+        handlers.write("burst", |e, call| {
             match call.parse::<i32>() {
-                Ok(burst @ 1..) => source(e).burst.store(burst.unsigned_abs(), Relaxed),
+                Ok(burst @ 1..) => e.burst.store(burst.unsigned_abs(), Relaxed),
                 _ => return Err("burstsize parameter must be integer >= 1".into()),
             }
             Ok(())
         });
-        Supply::handlers(handlers, move |e| &source(e).supply, move |e| source(e).wake());
-        task_handlers(handlers, move |e| &source(e).task);
+        Supply::handlers(handlers, |e| &e.supply, Self::wake);
+        task_handlers(handlers, |e| &e.task);
+        C::handlers(handlers);
     }
 
+    fn notifier(&self, _port: usize) -> Option<&Notifier> {
+        Some(&self.notifier)
+    }
+}
+
+impl<C> Source<C> {
     /// Starts sending if the source is active.
     fn wake(&self) {
         if !self.supply.is_active() {
@@ -231,6 +234,10 @@ mod tests {
         assert_eq!(rig.read("count").unwrap(), "3");
         rig.write("limit", "4").unwrap();
         assert_eq!(rig.pass(Default::default())[0].len(), 1);
+        rig.write("config", "cd, 2").unwrap();
+        let out = rig.pass(Default::default());
+        assert_eq!(out[0].iter().map(|p| p.data().to_vec()).collect::<Vec<_>>(), [b"cd"; 2]);
+        assert!(rig.write("config", "cd, 2, STOP true").is_err());
         assert!(rig.stats().balanced());
     }
 

@@ -38,60 +38,29 @@
 //! # See also
 //! InfiniteSource, RandomBitErrors
 
-use millrace_core::{
-    Batch, Class, Context, Element, Failed, Handlers, Init, Inspection, Notifier, Refused, Setup,
-    register,
-};
+use millrace_core::{Args, Class, Failed, register};
 
-use super::infinite_source::Source;
+use super::infinite_source::{Source, SourceClass, burst};
 use super::supply::{Given, Supply};
 
-/// The element; its manual is at the top of the file.
-pub struct RandomSource {
-    source: Source,
-}
+/// The class; its manual is at the top of the file.
+pub struct RandomSource;
 
-register!(RandomSource, "random_source.rs");
+register!(Source<RandomSource>, "random_source.rs");
 
-impl Element for RandomSource {
+impl SourceClass for RandomSource {
     const CLASS: Class = Class::new("RandomSource", "0/1", "a/a");
-    type Local = ();
 
-    fn configure(setup: &mut Setup<'_>) -> Result<Self, Failed> {
-        let length: i64 = setup.args.mandatory("LENGTH");
+    fn configure(args: &mut Args<'_>) -> Result<(Supply, i32), Failed> {
+        let length: i64 = args.mandatory("LENGTH");
         if !(0..=65_535).contains(&length) {
-            setup.args.error("LENGTH", format!("bad length {length}"));
+            args.error("LENGTH", format!("bad length {length}"));
         }
-        let limit = setup.args.optional("LIMIT");
-        let burst = Source::burst(&mut setup.args);
-        let active = setup.args.optional("ACTIVE");
+        let limit = args.optional("LIMIT");
+        let burst = burst(args);
+        let active = args.optional("ACTIVE");
         let given = Given { data: Some(Vec::new()), limit, active };
-        let supply = Supply::random(&mut setup.args, given, length)?;
-        Ok(Self { source: Source::new(setup, supply, burst) })
-    }
-
-    fn inspect(&self, inspection: &mut Inspection<'_>) {
-        self.source.inspect(inspection);
-    }
-
-    fn initialize(&self, init: &mut Init<'_>) -> Result<(), Refused> {
-        self.source.initialize(init)
-    }
-
-    fn pull(&self, cx: &mut Context, (): &mut (), _port: usize, max: usize, batch: &mut Batch) {
-        self.source.pull(cx, max, batch);
-    }
-
-    fn run_task(&self, cx: &mut Context, (): &mut ()) -> bool {
-        self.source.run_task(cx)
-    }
-
-    fn handlers(handlers: &mut Handlers<Self>) {
-        Source::handlers(handlers, |source| &source.source);
-    }
-
-    fn notifier(&self, _port: usize) -> Option<&Notifier> {
-        Some(self.source.notifier())
+        Ok((Supply::random(args, given, length)?, burst))
     }
 }
 

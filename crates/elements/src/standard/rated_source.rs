@@ -28,6 +28,8 @@
 //!
 //! # Handlers
 //! - `data`, `length`, `rate`, `limit`, `active` (read, write): the arguments of these names.
+//! - `config` (read, write): the arguments; all but TIMESTAMP, STOP and END_CALL may change while packets run. Counts
+//!   packets from 0 again.
 //! - `count` (read): packets made so far.
 //! - `reset` (write): sets `count` to 0, so that LIMIT more packets are made.
 //! - `scheduled`, `home_thread` (read, write): whether the task is scheduled, and its home thread.
@@ -151,6 +153,12 @@ impl Element for RatedSource {
     }
 
     fn handlers(handlers: &mut Handlers<Self>) {
+        handlers.reconfigure(|source, new| {
+            source.supply.adopt(&new.supply)?;
+            source.bucket.lock().assign_as(&new.bucket.lock());
+            source.wake();
+            Ok(())
+        });
         Supply::data_handlers(handlers, |source: &Self| &source.supply);
         Supply::handlers(handlers, |source| &source.supply, Self::wake);
         handlers.read("rate", |source, _| source.bucket.lock().rate());
@@ -202,6 +210,8 @@ mod tests {
         assert!((2 * 12345..=2 * 12345 + 123).contains(&n), "{n}");
         rig.write("rate", "0").unwrap();
         assert!(rig.pass(Timestamp::from_secs(2))[0].len() <= 1);
+        rig.write("config", "RATE 100, LIMIT 50").unwrap();
+        assert_eq!(rig.pass(Timestamp::from_secs(2))[0].len(), 50);
     }
 
     #[test]

@@ -114,8 +114,6 @@ impl Element for TimedSource {
 pub(super) struct Ticks {
     /// In nanoseconds.
     interval: AtomicI64,
-    /// When the timer is due, in nanoseconds since the epoch; 0 for immediately.
-    due: AtomicI64,
     timer: Timer,
 }
 
@@ -130,27 +128,27 @@ impl Ticks {
             setup.args.error("INTERVAL", "INTERVAL must be positive");
         }
         let timer = setup.timer();
-        Self { interval: span(interval).as_nanos().into(), due: 0.into(), timer }
+        Self { interval: span(interval).as_nanos().into(), timer }
     }
 
     /// Schedules the timer one interval from now.
     pub(super) fn start(&self, init: &Init<'_>) {
-        self.schedule(init.clock().now() + self.interval());
+        self.timer.schedule_at(init.clock().now() + self.interval());
     }
 
     /// Schedules the timer immediately, unless it is already scheduled.
     pub(super) fn wake(&self) {
         if self.timer.expiry().is_none() {
-            self.schedule(Timestamp::ZERO);
+            self.timer.schedule_at(Timestamp::ZERO);
         }
     }
 
     /// Schedules the timer again after it has expired.
     pub(super) fn again(&self, cx: &Context) {
-        let due = Timestamp::from_nanos(self.due.load(Relaxed));
+        let due = self.timer.expired();
         let now = cx.now();
         let is_late = due + LATEST < now;
-        self.schedule(if is_late { now } else { due } + self.interval());
+        self.timer.schedule_at(if is_late { now } else { due } + self.interval());
     }
 
     /// The handler `interval`.
@@ -170,11 +168,6 @@ impl Ticks {
 
     fn interval(&self) -> Timestamp {
         Timestamp::from_nanos(self.interval.load(Relaxed))
-    }
-
-    fn schedule(&self, due: Timestamp) {
-        self.due.store(due.as_nanos(), Relaxed);
-        self.timer.schedule_at(due);
     }
 }
 

@@ -52,7 +52,7 @@
 
 use millrace_core::args::{FileName, Kind, Scope};
 use millrace_core::headers::{tcp_flags, tcp_option};
-use millrace_core::{Class, Failed, Packet, Setup, Timestamp, os_error_text, register};
+use millrace_core::{Class, Failed, Need, Packet, Setup, Timestamp, register};
 
 use super::fields::options::Cursor;
 use super::fields::text::is_space;
@@ -84,6 +84,7 @@ impl LineFormat for CapText {
     fn configure(setup: &mut Setup<'_>) -> Result<(Self, Wishes), Failed> {
         let args = &mut setup.args;
         let file_name: FileName = args.mandatory("FILENAME");
+        args.needs(Need::read(&file_name));
         let mut wishes = Wishes::configure(args);
         args.ignored::<bool>(
             "ZERO",
@@ -110,21 +111,11 @@ impl LineFormat for CapText {
     fn next(&mut self, _scope: Scope<'_>, remarks: &mut Vec<Remark>) -> Found {
         loop {
             let mut line = std::mem::take(&mut self.line);
-            let more = self.file.read_line(&mut line);
+            if !self.file.next_line(&mut line, remarks) {
+                return Found::End;
+            }
             let told = self.packet_of(&line);
             self.line = line;
-            match more {
-                Ok(true) => {}
-                Ok(false) => {
-                    self.file.close();
-                    return Found::End;
-                }
-                Err(error) => {
-                    remarks.push(Remark::at(&self.file, true, os_error_text(&error)));
-                    self.file.close();
-                    return Found::End;
-                }
-            }
             if let Some(found) = told {
                 return found.map_or(Found::NoBuffer, Found::Packet);
             }

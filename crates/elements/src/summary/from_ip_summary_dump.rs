@@ -2,7 +2,7 @@
 //!
 //! # Synopsis
 //! `FromIPSummaryDump(FILENAME [, keywords STOP, TIMING, ACTIVE, ZERO, CHECKSUM, PROTO, MULTIPACKET,
-//! SAMPLE, CONTENTS, FLOWID, ALLOW_NONEXISTENT, DATA])`
+//! SAMPLE, CONTENTS, FLOWID, ALLOW_NONEXISTENT, DATA, BURST, MIGRATE])`
 //!
 //! # Description
 //! Reads a file that ToIPSummaryDump wrote, or one like it, and creates a packet from each line. A line `!data` names
@@ -16,7 +16,7 @@
 //! binary records. Lines that begin with `#`, and others that begin with `!`, are ignored. The first line that is not a
 //! valid packet is reported.
 //!
-//! With a push output, each run of its task emits one packet.
+//! With a push output, each run of its task emits one packet, or up to BURST.
 //!
 //! Two details follow Click's newest code, not its manual. The addresses and ports of `!flowid` are checked and not
 //! used; only its protocol is. If a field gives a packet length greater than that of headers and payload, the headers
@@ -41,6 +41,8 @@
 //! - ALLOW_NONEXISTENT: whether to treat a missing or empty file as one without packets, not as an error. Default
 //!   false.
 //! - DATA: the lines themselves, instead of a file.
+//! - BURST: how many packets a run of the task emits at most, 1 to 256. Default 1.
+//! - MIGRATE: accepted without effect: flow tables belong to all threads.
 //!
 //! # Ports
 //! One agnostic output.
@@ -70,7 +72,7 @@
 //! ToIPSummaryDump, FromDump, FromTcpdump
 
 use millrace_core::args::{FileName, Kind, Raw, Scope};
-use millrace_core::{Class, Failed, Setup, register};
+use millrace_core::{Batch, Class, Failed, Need, Setup, register};
 
 use super::reading::feed::{Feed, LineFormat, Wishes};
 use super::reading::lines::LineFile;
@@ -87,6 +89,7 @@ impl LineFormat for SummaryReader {
     fn configure(setup: &mut Setup<'_>) -> Result<(Self, Wishes), Failed> {
         let args = &mut setup.args;
         let file_name: FileName = args.positional("FILENAME", FileName::default());
+        args.needs(Need::read(&file_name));
         let mut wishes = Wishes::configure(args);
         args.ignored::<bool>("ZERO", Kind::Keyword, "bytes that no field sets are always zero");
         wishes.timing = args.keyword("TIMING", false);
@@ -102,6 +105,11 @@ impl LineFormat for SummaryReader {
         let flow: Raw = args.keyword("FLOWID", flow);
         wishes.allow_nonexistent = args.keyword("ALLOW_NONEXISTENT", false);
         let data: Option<Vec<u8>> = args.optional_keyword("DATA");
+        wishes.burst = args.keyword("BURST", 1);
+        if !(1..=Batch::CAPACITY).contains(&wishes.burst) {
+            args.error("BURST", format!("BURST must be between 1 and {}", Batch::CAPACITY));
+        }
+        args.ignored::<bool>("MIGRATE", Kind::Keyword, "flow tables belong to all threads");
         args.complete()?;
         let file_name = file_name.0;
         let file = match data {

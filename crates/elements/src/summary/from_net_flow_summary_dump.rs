@@ -54,7 +54,7 @@ use std::net::Ipv4Addr;
 
 use millrace_core::args::{self, FileName, Kind, Scope};
 use millrace_core::headers::{Header, Ipv4Header, TcpHeader, UdpHeader, protocol};
-use millrace_core::{Class, Failed, Packet, Setup, Timestamp, os_error_text, register};
+use millrace_core::{Class, Failed, Need, Packet, Setup, Timestamp, os_error_text, register};
 
 use super::fields::text::number;
 use super::reading::feed::{Feed, LineFormat, Wishes};
@@ -89,6 +89,7 @@ impl LineFormat for NetFlowText {
     fn configure(setup: &mut Setup<'_>) -> Result<(Self, Wishes), Failed> {
         let args = &mut setup.args;
         let file_name: FileName = args.mandatory("FILENAME");
+        args.needs(Need::read(&file_name));
         let mut wishes = Wishes::configure(args);
         args.ignored::<bool>(
             "ZERO",
@@ -125,18 +126,11 @@ impl LineFormat for NetFlowText {
 
     fn next(&mut self, scope: Scope<'_>, remarks: &mut Vec<Remark>) -> Found {
         loop {
-            match self.file.read_line(&mut self.line) {
-                Ok(true) if matches!(self.line.first(), Some(b'!' | b'#')) => {}
-                Ok(true) => break,
-                Ok(false) => {
-                    self.file.close();
-                    return Found::End;
-                }
-                Err(error) => {
-                    remarks.push(Remark::at(&self.file, true, os_error_text(&error)));
-                    self.file.close();
-                    return Found::End;
-                }
+            if !self.file.next_line(&mut self.line, remarks) {
+                return Found::End;
+            }
+            if !matches!(self.line.first(), Some(b'!' | b'#')) {
+                break;
             }
         }
         if let Some(record) = Record::of(&self.line, self.link, &scope) {

@@ -58,7 +58,7 @@ use std::net::Ipv4Addr;
 use millrace_core::args::{self, FileName, Kind, Scope};
 use millrace_core::headers::{Header, Ipv4Header, TcpHeader, UdpHeader, protocol, tcp_flags};
 use millrace_core::names::NumberKind;
-use millrace_core::{Class, Failed, Setup, os_error_text, register};
+use millrace_core::{Class, Failed, Need, Setup, os_error_text, register};
 
 use super::fields::options::Cursor;
 use super::fields::tcp::flag_bit;
@@ -99,6 +99,7 @@ impl LineFormat for TcpdumpText {
     fn configure(setup: &mut Setup<'_>) -> Result<(Self, Wishes), Failed> {
         let args = &mut setup.args;
         let file_name: FileName = args.mandatory("FILENAME");
+        args.needs(Need::read(&file_name));
         let mut wishes = Wishes::configure(args);
         args.ignored::<bool>(
             "ZERO",
@@ -138,18 +139,11 @@ impl LineFormat for TcpdumpText {
     fn next(&mut self, scope: Scope<'_>, remarks: &mut Vec<Remark>) -> Found {
         let mut line = std::mem::take(&mut self.line);
         let found = loop {
-            match self.file.read_line(&mut line) {
-                Ok(true) if line.starts_with(b"#") => {}
-                Ok(true) => break self.packet_of(&line, &scope),
-                Ok(false) => {
-                    self.file.close();
-                    return Found::End;
-                }
-                Err(error) => {
-                    remarks.push(Remark::at(&self.file, true, os_error_text(&error)));
-                    self.file.close();
-                    return Found::End;
-                }
+            if !self.file.next_line(&mut line, remarks) {
+                return Found::End;
+            }
+            if !line.starts_with(b"#") {
+                break self.packet_of(&line, &scope);
             }
         };
         if found.is_none() && !self.complained && !line.iter().all(|&byte| is_space(byte)) {

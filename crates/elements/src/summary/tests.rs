@@ -29,7 +29,7 @@ fn packet(names: &str, line: &str) -> Packet {
 fn record(names: &str, packet: &mut Packet, binary: bool) -> Vec<u8> {
     let fields = names.split(' ').map(|name| table::find(name).unwrap()).collect();
     let mut out = Vec::new();
-    Recorder::new(fields, WISHES, binary).write(packet, &mut out);
+    Recorder::new(fields, WISHES, binary).write(packet, 0, &mut out);
     out
 }
 

@@ -2,7 +2,7 @@
 //!
 //! # Synopsis
 //! `ToIPFlowDumps([FILEPATTERN, keywords OUTPUT_PATTERN, NOTIFIER, ABSOLUTE_TIME, ABSOLUTE_SEQ, BINARY,
-//! GZIP, ALL_TCP_OPT, TCP_OPT, TCP_WINDOW, IP_ID, MINCOUNT])`
+//! GZIP, ALL_TCP_OPT, TCP_OPT, TCP_WINDOW, IP_ID, MINCOUNT, CAPACITY])`
 //!
 //! # Description
 //! Writes a line for each TCP and UDP packet in the format of ToIPSummaryDump, with one file per flow. Aggregate
@@ -15,11 +15,14 @@
 //! are `timestamp direction tcp_flags tcp_seq payload_len tcp_ack` for TCP, followed by TCP options if requested and
 //! present, and `timestamp direction payload_len` for UDP.
 //!
-//! A flow is written when it ends, when 128 packets have accumulated, and when the program ends. A flow ends a quarter
-//! of a second after NOTIFIER reports its end.
+//! A flow is written when it ends, when 128 packets have accumulated, when the lines of all flows together take more
+//! than 64 MiB, and when the program ends. A flow ends a quarter of a second after NOTIFIER reports its end.
 //!
 //! Files are as Click writes them, including these details: the payload length of UDP includes the IP header; in text,
 //! IP_ID is printed with its bytes swapped, and the line `!data` does not name TCP_WINDOW; the flag CWR has no letter.
+//!
+//! While there are CAPACITY flows that have not ended, packets of new flows are not written. The first one gets a
+//! message.
 //!
 //! # Arguments
 //! - FILEPATTERN, OUTPUT_PATTERN: the file names, with escapes for the variable parts: `%n` is the aggregate, `%x` and
@@ -37,11 +40,13 @@
 //! - TCP_WINDOW: whether to write the window, after the acknowledgement number. Default false.
 //! - IP_ID: whether to write the IP identification, after the direction. Default false.
 //! - MINCOUNT: flows with fewer packets are not written. Default 0.
+//! - CAPACITY: maximum number of flows at a time. Default 1048576.
 //!
 //! # Ports
 //! One agnostic input, one optional agnostic output. With a pull input and no output it pulls packets itself.
 //!
 //! # Handlers
+//! - `unwritten` (read): the number of packets that were not written because there were CAPACITY flows.
 //! - `clear` (write): writes all flows and forgets them.
 //!
 //! # Drops
@@ -68,11 +73,12 @@ use std::sync::{Arc, MutexGuard, OnceLock};
 use millrace_core::args::{ElementRef, FileName};
 use millrace_core::element::Listening;
 use millrace_core::{
-    Batch, Class, Context, Element, Failed, Handlers, Init, Lock, Packet, Refused, Router, Setup,
-    Task, Timer, Timestamp, register,
+    Batch, Class, Context, Element, Failed, Footprint, Handlers, Init, Lock, Need, Packet, Refused,
+    Router, Setup, Task, Timer, Timestamp, register,
 };
 
 use crate::capability::{AggregateNotifier, Ended};
+use crate::flows::capacity::capacity;
 use flow_dump::{FlowDump, Options, Style};
 use flow_file_name::expand;
 
@@ -82,6 +88,8 @@ pub struct ToIpFlowDumps {
     notifier: Option<ElementRef>,
     style: Style,
     min_count: u32,
+    /// The maximum number of flows.
+    capacity: usize,
     state: Lock<State>,
     ended: OnceLock<Arc<Ended>>,
     /// Pulls packets, if the input is pull.
@@ -99,6 +107,10 @@ struct State {
     /// The number of packets seen with an aggregate, which dates a flow's last use, and without.
     with_aggregate: u64,
     without_aggregate: u64,
+    /// Packets of flows for which there was no room.
+    unwritten: u64,
+    /// Bytes that wait to be written.
+    pending: usize,
     /// Flows that have ended, and when.
     ending: VecDeque<(u32, Timestamp)>,
     gzip: Option<Gzip>,
@@ -111,6 +123,8 @@ struct Known {
 
 /// How long a flow that has ended is kept.
 const GRACE: Timestamp = Timestamp::from_nanos(250_000_000);
+/// The maximum of what waits to be written, in bytes.
+const MOST_PENDING: usize = 64 << 20;
 /// At the end, flows are written in this many groups, the most recently used first in each.
 const GROUPS: u32 = 1024;
 
@@ -134,6 +148,7 @@ impl Element for ToIpFlowDumps {
         let gzip = args.keyword("GZIP", false);
         let ip_id = args.keyword("IP_ID", false);
         let min_count = args.keyword("MINCOUNT", 0);
+        let capacity = capacity(args);
         args.complete()?;
         let options = match (all_options, some_options) {
             (true, _) => Options::All,
@@ -145,15 +160,20 @@ impl Element for ToIpFlowDumps {
             args.warn("OUTPUT_PATTERN", message);
         }
         let pattern = if pattern.0.is_empty() { "-".to_owned() } else { pattern.0 };
+        args.needs(files_of(&pattern, gzip, gzip || min_count > 0));
+        args.needs(gzip.then(|| Need::Run("gzip".to_owned())));
         Ok(Self {
             pattern,
             notifier,
             style: Style { absolute_time, absolute_seq, binary, options, window, ip_id },
             min_count,
+            capacity,
             state: Lock::new(State {
                 flows: HashMap::default(),
                 with_aggregate: 0,
                 without_aggregate: 0,
+                unwritten: 0,
+                pending: 0,
                 ending: VecDeque::new(),
                 gzip: gzip.then(Gzip::default),
             }),
@@ -223,7 +243,16 @@ impl Element for ToIpFlowDumps {
         }
     }
 
+    fn footprint(&self) -> Footprint {
+        /// The name of the file, with what the allocator adds, and a flow's place among those that end.
+        const NAME: usize = 128 + 2 * size_of::<(u32, Timestamp)>();
+        Footprint::hash_table(self.capacity, size_of::<(u32, Known)>())
+            .and(Footprint::tables(self.capacity.saturating_mul(NAME)))
+            .and(Footprint::tables(2 * MOST_PENDING))
+    }
+
     fn handlers(handlers: &mut Handlers<Self>) {
+        handlers.read("unwritten", |dumps, _| dumps.state().unwritten);
         handlers.write("clear", |dumps, call| {
             dumps.end_all(call.router());
             Ok(())
@@ -288,6 +317,16 @@ impl ToIpFlowDumps {
         let known = match aggregate {
             0 => None,
             _ if state.flows.contains_key(&aggregate) => state.flows.get_mut(&aggregate),
+            _ if state.flows.len() >= self.capacity => {
+                state.unwritten += 1;
+                if state.unwritten == 1 {
+                    self.say(
+                        router,
+                        "there are CAPACITY flows; packets of new ones are not written",
+                    );
+                }
+                return Ok(());
+            }
             _ => FlowDump::begin(packet, self.style).map(|mut dump| {
                 let mut errors = Vec::new();
                 dump.file_name = expand(&self.pattern, packet, &mut errors);
@@ -301,7 +340,13 @@ impl ToIpFlowDumps {
         };
         state.with_aggregate += 1;
         known.used = state.with_aggregate;
-        known.dump.add(packet)
+        let before = known.dump.pending();
+        let mut result = known.dump.add(packet);
+        if state.pending - before + known.dump.pending() > MOST_PENDING {
+            result = result.and(known.dump.write());
+        }
+        state.pending = state.pending - before + known.dump.pending();
+        result
     }
 
     fn end_all(&self, router: &Router) {
@@ -314,6 +359,7 @@ impl ToIpFlowDumps {
     }
 
     fn end(&self, router: &Router, state: &mut State, mut dump: FlowDump) {
+        state.pending -= dump.pending();
         let is_wanted = dump.packets() >= self.min_count;
         let result = if is_wanted { dump.write() } else { dump.remove() };
         if let Err(problem) = result {
@@ -328,6 +374,41 @@ impl ToIpFlowDumps {
             state.gzip = None;
         }
     }
+}
+
+/// The files of a pattern: one if there are no escapes, else all in the innermost folder that has none in its name.
+fn files_of(pattern: &str, adds: bool, removes: bool) -> Option<Need> {
+    let mut rest = pattern;
+    let mut fixed = String::new();
+    let varies = loop {
+        let Some((plain, escape)) = rest.split_once('%') else {
+            fixed += rest;
+            break false;
+        };
+        fixed += plain;
+        match escape.strip_prefix('%') {
+            Some(after) => rest = after,
+            None => {
+                // It begins with the first escape.
+                rest = escape;
+                break true;
+            }
+        }
+        fixed.push('%');
+    };
+    if !varies && !adds {
+        return Need::write(fixed);
+    }
+    if pattern == "-" {
+        return None;
+    }
+    let folder = match fixed.rsplit_once('/') {
+        None => ".",
+        Some(("", _)) => "/",
+        Some((folder, _)) => folder,
+    };
+    let nests = varies && rest.contains('/');
+    Some(Need::Create { folder: folder.into(), nests, removes })
 }
 
 /// Compresses files in the background.
@@ -469,6 +550,27 @@ mod tests {
             writeln!(text, "0.{time:06} {mark} {flags} {seq} {length} {ack}").unwrap();
         }
         text
+    }
+
+    #[test]
+    fn no_wider_folder_is_opened_than_its_files_need() {
+        let create = |folder: &str, nests, removes| {
+            Some(Need::Create { folder: folder.into(), nests, removes })
+        };
+        let plain = |pattern| files_of(pattern, false, false);
+        assert_eq!(plain("-"), None);
+        // Without escapes there is one file.
+        assert_eq!(plain("/tmp/flows"), Some(Need::Write("/tmp/flows".into())));
+        assert_eq!(plain("100%%"), Some(Need::Write("100%".into())));
+        // A percent sign is a part of the folder's name.
+        assert_eq!(plain("/data/100%%/flow%n"), create("/data/100%", false, false));
+        assert_eq!(plain("/data/x%n"), create("/data", false, false));
+        assert_eq!(plain("x%n"), create(".", false, false));
+        assert_eq!(plain("/%n"), create("/", false, false));
+        assert_eq!(plain("/data/%s/%n"), create("/data", true, false));
+        assert_eq!(files_of("/data/%n", false, true), create("/data", false, true));
+        // A program makes another file beside it.
+        assert_eq!(files_of("/data/flows", true, true), create("/data", false, true));
     }
 
     proptest! {

@@ -7,7 +7,8 @@
 //! # Description
 //! Writes a line for each packet to a file, with the fields that FIELDS names. A field that a packet does not have,
 //! such as the port of an ICMP message, is written as `-`. File name `-` is standard output. FromIPSummaryDump creates
-//! packets from such lines.
+//! packets from such lines. Lines are in the file within a second (with `--simtime`, at the end). If the file cannot be
+//! written, the element says so once and goes on.
 //!
 //! Packets leave by the output, if it is connected. With a pull input it pulls packets itself. As in Click, the lengths
 //! of packets with an IP header come from that header from then on, and their extra length annotations become 0.
@@ -25,6 +26,7 @@
 //! | `direction` | the same, but `>` for 0 and `<` for 1 |
 //! | `aggregate` | aggregate annotation |
 //! | `wire_len` | length of the packet |
+//! | `thread` | number of the thread that writes the line; FromIPSummaryDump ignores it |
 //! | `eth_src`, `eth_dst` | Ethernet addresses, `00-0A-95-A6-D9-BC` |
 //! | `eth_type` | Ethernet type, `0800` |
 //! | `ip_src`, `ip_dst` | IP addresses |
@@ -101,19 +103,21 @@
 mod calendar;
 
 use std::fs::File;
-use std::io::{self, BufWriter, Write};
+use std::io::{self, BufWriter, Stdout, Write};
+use std::sync::atomic::{AtomicBool, Ordering::Relaxed};
 use std::sync::{MutexGuard, OnceLock};
 
 use millrace_core::args::{FileName, Raw};
 use millrace_core::element::Listening;
 use millrace_core::{
-    Batch, Class, Context, Element, Failed, Handlers, Init, Lock, Packet, Refused, Router, Setup,
-    Task, Timestamp, os_error_text, register,
+    Batch, Class, Context, Element, Failed, Handlers, Init, Lock, Need, OutputFile, Packet,
+    Refused, Router, Setup, Task, Timestamp, os_error_text, register, standard_output,
 };
 use millrace_lang::config::quote;
 
 use super::fields::record::Recorder;
 use super::fields::seen::Wishes;
+use crate::flush_timer::FlushTimer;
 use crate::task_handlers::task_handlers;
 
 /// The element; its manual is at the top of the file.
@@ -126,15 +130,19 @@ pub struct ToIpSummaryDump {
     multipacket: bool,
     /// Locked, because several threads may write.
     output: Lock<Output>,
+    has_failed: AtomicBool,
     task: Task,
+    flush: FlushTimer,
     upstream: OnceLock<Listening>,
 }
 
 /// The destination of the lines.
 enum Output {
     Closed,
+    /// Not changed yet.
+    Opened(OutputFile),
     File(BufWriter<File>),
-    Stdout,
+    Stdout(Stdout),
 }
 
 register!(ToIpSummaryDump, "to_ip_summary_dump.rs");
@@ -145,7 +153,8 @@ impl Element for ToIpSummaryDump {
 
     fn configure(setup: &mut Setup<'_>) -> Result<Self, Failed> {
         let args = &mut setup.args;
-        let file_name = args.mandatory("FILENAME");
+        let file_name: FileName = args.mandatory("FILENAME");
+        args.needs(Need::write(&file_name));
         let default = Raw("timestamp ip_src".to_owned());
         let fields: Raw = args.keyword("FIELDS", default);
         let fields: Raw = args.keyword("CONTENTS", fields);
@@ -171,23 +180,22 @@ impl Element for ToIpSummaryDump {
             banner,
             multipacket,
             output: Lock::new(Output::Closed),
+            has_failed: false.into(),
             task: setup.pull_task(0),
+            flush: FlushTimer::new(setup),
             upstream: OnceLock::new(),
         })
     }
 
     fn initialize(&self, init: &mut Init<'_>) -> Result<(), Refused> {
-        let mut output = match self.file_name.0.as_str() {
-            "-" => Output::Stdout,
-            name => Output::File(BufWriter::new(
-                File::create(name).map_err(|error| format!("{name}: {}", os_error_text(&error)))?,
-            )),
-        };
-        if self.header {
-            let header = self.header(init.clock().now());
-            output.write(header.as_bytes()).map_err(|error| os_error_text(&error))?;
+        if self.file_name.0 == "-" {
+            *self.output() = Output::Stdout(standard_output::for_data());
+        } else {
+            let name = &self.file_name.0;
+            let file = OutputFile::open(self.file_name.as_path());
+            let file = file.map_err(|error| format!("{name}: {}", os_error_text(&error)))?;
+            *self.output() = Output::Opened(file);
         }
-        *self.output() = output;
         if init.is_pull_input(0) {
             // An element is initialised once.
             let _ = self.upstream.set(init.listen(0, &self.task));
@@ -196,8 +204,18 @@ impl Element for ToIpSummaryDump {
         Ok(())
     }
 
+    fn start(&self, router: &Router) -> Result<(), Refused> {
+        let mut output = self.output();
+        output.begin().map_err(|error| os_error_text(&error))?;
+        if self.header {
+            let header = self.header(router.clock().now());
+            output.write(header.as_bytes()).map_err(|error| os_error_text(&error))?;
+        }
+        Ok(())
+    }
+
     fn push(&self, cx: &mut Context, (): &mut (), _port: usize, batch: &mut Batch) {
-        self.write(batch);
+        self.write(cx, batch);
         if cx.outputs() > 0 {
             return cx.push_batch(0, batch);
         }
@@ -216,6 +234,11 @@ impl Element for ToIpSummaryDump {
             upstream.rest(&self.task, cx.router());
         }
         n > 0
+    }
+
+    fn run_timer(&self, cx: &mut Context, (): &mut ()) {
+        let result = self.output().flush();
+        self.report(cx, result);
     }
 
     fn handlers(handlers: &mut Handlers<Self>) {
@@ -251,21 +274,33 @@ impl ToIpSummaryDump {
         header + &self.recorder.description()
     }
 
-    fn write(&self, batch: &mut Batch) {
+    fn write(&self, cx: &Context, batch: &mut Batch) {
         let mut lines = Vec::new();
         for packet in batch.iter_mut() {
             if self.multipacket && packet.extra_packets() > 0 {
-                self.write_several(packet, &mut lines);
+                self.write_several(packet, cx.thread(), &mut lines);
             } else {
-                self.recorder.write(packet, &mut lines);
+                self.recorder.write(packet, cx.thread(), &mut lines);
             }
         }
-        // As in Click, continues when the disk is full.
-        let _ = self.output().write(&lines);
+        let result = self.output().write(&lines);
+        self.report(cx, result);
+        self.flush.written(cx);
+    }
+
+    /// Reports the first failure to write. As in Click, the element continues when the disk is full.
+    fn report(&self, cx: &Context, result: io::Result<()>) {
+        if let Err(error) = result
+            && !self.has_failed.swap(true, Relaxed)
+        {
+            let router = cx.router();
+            let name = router.name_of(cx.element());
+            router.chatter(&format!("{name}: {}: {}", self.file_name.0, os_error_text(&error)));
+        }
     }
 
     /// Writes the packets that this one stands for, of about the same length and evenly spread over time.
-    fn write_several(&self, packet: &mut Packet, lines: &mut Vec<u8>) {
+    fn write_several(&self, packet: &mut Packet, thread: usize, lines: &mut Vec<u8>) {
         let count = packet.extra_packets().wrapping_add(1).max(1);
         let length = packet.len() as u32;
         let mut total = length;
@@ -285,26 +320,35 @@ impl ToIpSummaryDump {
             let share = total / left;
             packet.set_extra_length(share.wrapping_sub(length));
             total -= share;
-            self.recorder.write(packet, lines);
+            self.recorder.write(packet, thread, lines);
             packet.set_timestamp(if left == 1 { end } else { packet.timestamp() + step });
         }
     }
 }
 
 impl Output {
+    /// Empties the file.
+    fn begin(&mut self) -> io::Result<()> {
+        match std::mem::replace(self, Self::Closed) {
+            Self::Opened(file) => *self = Self::File(BufWriter::new(file.begin()?)),
+            begun => *self = begun,
+        }
+        Ok(())
+    }
+
     fn write(&mut self, bytes: &[u8]) -> io::Result<()> {
         match self {
-            Self::Closed => Ok(()),
+            Self::Closed | Self::Opened(_) => Ok(()),
             Self::File(file) => file.write_all(bytes),
-            Self::Stdout => io::stdout().lock().write_all(bytes),
+            Self::Stdout(stdout) => stdout.write_all(bytes),
         }
     }
 
     fn flush(&mut self) -> io::Result<()> {
         match self {
-            Self::Closed => Ok(()),
+            Self::Closed | Self::Opened(_) => Ok(()),
             Self::File(file) => file.flush(),
-            Self::Stdout => io::stdout().flush(),
+            Self::Stdout(stdout) => stdout.flush(),
         }
     }
 }

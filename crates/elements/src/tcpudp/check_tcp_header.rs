@@ -42,43 +42,34 @@
 //! CheckIPHeader, CheckUDPHeader, CheckICMPHeader, SetTCPChecksum
 
 use millrace_core::headers::{Header, Ipv4Header, TcpHeader, protocol};
-use millrace_core::{Class, Element, Packet, register};
+use millrace_core::{Class, Packet, register};
 
-use super::transport_check::{self, Fault, Kind, TransportCheck};
+use super::transport_check::{CheckClass, Fault, TransportCheck};
 use crate::ip::pseudo_header;
 
-/// The element; its manual is at the top of the file.
-pub struct CheckTcpHeader(TransportCheck);
+/// The class; its manual is at the top of the file.
+pub struct CheckTcpHeader;
 
-register!(CheckTcpHeader, "check_tcp_header.rs");
+register!(TransportCheck<CheckTcpHeader>, "check_tcp_header.rs");
 
-const KIND: Kind = Kind {
-    class: "CheckTCPHeader",
-    protocol: protocol::TCP,
-    name: "TCP",
-    says_who: true,
-    has_checksum_argument: true,
-};
-
-impl Element for CheckTcpHeader {
+impl CheckClass for CheckTcpHeader {
     const CLASS: Class = Class::new("CheckTCPHeader", "1/1-2", "a/ah");
-    type Local = ();
+    const PROTOCOL: u8 = protocol::TCP;
+    const NAME: &'static str = "TCP";
 
-    transport_check::methods!(&KIND, check);
-}
-
-fn check(ip: &Ipv4Header, packet: &Packet, checksum: bool) -> Result<(), Fault> {
-    let bytes = packet.transport_data().unwrap_or_default();
-    let len = usize::from(ip.total_len.get()).checked_sub(ip.header_len());
-    let segment = len.and_then(|len| bytes.get(..len)).ok_or(Fault::Length)?;
-    let (tcp, _) = TcpHeader::view(segment).ok_or(Fault::Length)?;
-    if !(TcpHeader::LEN..=segment.len()).contains(&tcp.header_len()) {
-        return Err(Fault::Length);
+    fn check(ip: &Ipv4Header, packet: &Packet, checksum: bool) -> Result<(), Fault> {
+        let bytes = packet.transport_data().unwrap_or_default();
+        let len = usize::from(ip.total_len.get()).checked_sub(ip.header_len());
+        let segment = len.and_then(|len| bytes.get(..len)).ok_or(Fault::Length)?;
+        let (tcp, _) = TcpHeader::view(segment).ok_or(Fault::Length)?;
+        if !(TcpHeader::LEN..=segment.len()).contains(&tcp.header_len()) {
+            return Err(Fault::Length);
+        }
+        if checksum && !pseudo_header(packet, segment.len() as u16).add_bytes(segment).is_right() {
+            return Err(Fault::Checksum);
+        }
+        Ok(())
     }
-    if checksum && !pseudo_header(packet, segment.len() as u16).add_bytes(segment).is_right() {
-        return Err(Fault::Checksum);
-    }
-    Ok(())
 }
 
 #[cfg(test)]

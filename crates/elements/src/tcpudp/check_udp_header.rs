@@ -43,44 +43,36 @@
 //! CheckIPHeader, CheckTCPHeader, CheckICMPHeader, SetUDPChecksum
 
 use millrace_core::headers::{Header, Ipv4Header, UdpHeader, protocol};
-use millrace_core::{Class, Element, Packet, register};
+use millrace_core::{Class, Packet, register};
 
-use super::transport_check::{self, Fault, Kind, TransportCheck};
+use super::transport_check::{CheckClass, Fault, TransportCheck};
 use crate::ip::pseudo_header;
 
-/// The element; its manual is at the top of the file.
-pub struct CheckUdpHeader(TransportCheck);
+/// The class; its manual is at the top of the file.
+pub struct CheckUdpHeader;
 
-register!(CheckUdpHeader, "check_udp_header.rs");
+register!(TransportCheck<CheckUdpHeader>, "check_udp_header.rs");
 
-const KIND: Kind = Kind {
-    class: "CheckUDPHeader",
-    protocol: protocol::UDP,
-    name: "UDP",
-    says_who: false,
-    has_checksum_argument: true,
-};
-
-impl Element for CheckUdpHeader {
+impl CheckClass for CheckUdpHeader {
     const CLASS: Class = Class::new("CheckUDPHeader", "1/1-2", "a/ah");
-    type Local = ();
+    const PROTOCOL: u8 = protocol::UDP;
+    const NAME: &'static str = "UDP";
+    const SAYS_WHO: bool = false;
 
-    transport_check::methods!(&KIND, check);
-}
-
-fn check(_ip: &Ipv4Header, packet: &Packet, checksum: bool) -> Result<(), Fault> {
-    let bytes = packet.transport_data().unwrap_or_default();
-    let (udp, _) = UdpHeader::view(bytes).ok_or(Fault::Length)?;
-    let datagram = bytes.get(..usize::from(udp.len.get())).ok_or(Fault::Length)?;
-    if datagram.len() < UdpHeader::LEN {
-        return Err(Fault::Length);
+    fn check(_ip: &Ipv4Header, packet: &Packet, checksum: bool) -> Result<(), Fault> {
+        let bytes = packet.transport_data().unwrap_or_default();
+        let (udp, _) = UdpHeader::view(bytes).ok_or(Fault::Length)?;
+        let datagram = bytes.get(..usize::from(udp.len.get())).ok_or(Fault::Length)?;
+        if datagram.len() < UdpHeader::LEN {
+            return Err(Fault::Length);
+        }
+        // 0 means that the sender computed none.
+        if checksum && udp.checksum.get() != 0 {
+            let sum = pseudo_header(packet, datagram.len() as u16).add_bytes(datagram);
+            return if sum.is_right() { Ok(()) } else { Err(Fault::Checksum) };
+        }
+        Ok(())
     }
-    // 0 means that the sender computed none.
-    if checksum && udp.checksum.get() != 0 {
-        let sum = pseudo_header(packet, datagram.len() as u16).add_bytes(datagram);
-        return if sum.is_right() { Ok(()) } else { Err(Fault::Checksum) };
-    }
-    Ok(())
 }
 
 #[cfg(test)]

@@ -50,7 +50,8 @@ use std::net::Ipv4Addr;
 
 use millrace_core::headers::{Header, TcpHeader, protocol, tcp_flags};
 use millrace_core::{
-    Batch, Class, Context, Element, Failed, Handlers, Init, Lock, Packet, Refused, Setup, register,
+    Batch, Class, Context, Element, Failed, Handlers, Init, Lock, Packet, Random, Refused, Setup,
+    register,
 };
 use zerocopy::IntoBytes;
 
@@ -60,6 +61,8 @@ use super::fast_source::{FastSource, Frame, Given, MOST_FLOWS, random_port};
 pub struct FastTcpFlows {
     source: FastSource,
     frame: Frame,
+    /// Flows at a time.
+    count: u32,
     flow_size: u32,
     flows: Lock<Vec<Flow>>,
 }
@@ -68,10 +71,19 @@ pub struct FastTcpFlows {
 #[derive(Clone, Copy)]
 struct Flow {
     ports: (u16, u16),
-    /// The seed of its sequence numbers.
-    seed: u64,
+    /// The sequence number and the acknowledged one of the SYN, of the packets between, and of the FIN.
+    numbers: [[u32; 2]; 3],
     /// Packets sent.
     sent: u32,
+}
+
+impl Flow {
+    fn random(random: &Random) -> Self {
+        let ports = (random_port(random), random_port(random));
+        // As ports: in the machine's byte order.
+        let numbers = [(); 3].map(|()| [(); 2].map(|()| random.draw().to_be()));
+        Self { ports, numbers, sent: 0 }
+    }
 }
 
 register!(FastTcpFlows, "fast_tcp_flows.rs");
@@ -96,18 +108,14 @@ impl Element for FastTcpFlows {
         if flow_size < LEAST_SIZE {
             source.warn_of("warning: flow size < 3, defaulting to 3");
         }
-        let mut random = fastrand::Rng::new();
-        let flow = |_| Flow {
-            ports: (random_port(&mut random), random_port(&mut random)),
-            seed: random.u64(..),
-            sent: 0,
-        };
-        let flows = Lock::new((0..flows).map(flow).collect());
-        Ok(Self { source, frame, flow_size: flow_size.max(LEAST_SIZE), flows })
+        let (count, flow_size) = (flows, flow_size.max(LEAST_SIZE));
+        Ok(Self { source, frame, count, flow_size, flows: Lock::default() })
     }
 
     fn initialize(&self, init: &mut Init<'_>) -> Result<(), Refused> {
         self.source.initialize(init);
+        let random = init.router().random();
+        *self.flows.lock() = (0..self.count).map(|_| Flow::random(random)).collect();
         Ok(())
     }
 
@@ -116,13 +124,13 @@ impl Element for FastTcpFlows {
         let mut sending = self.source.sending();
         let mut flows = self.flows.lock();
         while batch.len() < max && sending.is_due(now) {
-            let any = cx.random().usize(..flows.len());
+            let random = cx.router().random();
             let flow = match sending.is_exhausted() {
                 true => flows.iter_mut().find(|flow| flow.sent != self.flow_size),
-                false => flows.get_mut(any),
+                false => flows.get_mut(((random.draw() >> 2) % self.count) as usize),
             };
             let Some(flow) = flow else { return };
-            let flags = self.advance(flow, sending.is_exhausted(), cx.random());
+            let flags = self.advance(flow, sending.is_exhausted(), random);
             let Some(packet) = self.packet(flow, flags) else { return };
             sending.sent(cx, now);
             // There is room: the batch is shorter than `max`.
@@ -140,7 +148,7 @@ const LEAST_SIZE: u32 = 3;
 
 impl FastTcpFlows {
     /// Counts the next packet of a flow; returns its flags.
-    fn advance(&self, flow: &mut Flow, ends: bool, random: &mut fastrand::Rng) -> u8 {
+    fn advance(&self, flow: &mut Flow, ends: bool, random: &Random) -> u8 {
         if ends {
             flow.sent = self.flow_size;
             return tcp_flags::FIN;
@@ -158,13 +166,16 @@ impl FastTcpFlows {
     }
 
     fn packet(&self, flow: &Flow, flags: u8) -> Option<Packet> {
-        // All packets of a flow with the same flags have the same numbers.
-        let mut numbers = fastrand::Rng::with_seed(flow.seed ^ u64::from(flags));
+        let [sequence, acknowledgment] = match flags {
+            tcp_flags::SYN => flow.numbers[0],
+            tcp_flags::FIN => flow.numbers[2],
+            _ => flow.numbers[1],
+        };
         let mut tcp = TcpHeader {
             src_port: flow.ports.0.into(),
             dst_port: flow.ports.1.into(),
-            sequence: numbers.u32(..).into(),
-            acknowledgment: numbers.u32(..).into(),
+            sequence: sequence.into(),
+            acknowledgment: acknowledgment.into(),
             data_offset: 0x50,
             flags,
             window: 65_535.into(),

@@ -1,7 +1,8 @@
 //! FastUDPFlows - generates packets of many UDP flows for measurements
 //!
 //! # Synopsis
-//! `FastUDPFlows(RATE, LIMIT, LENGTH, SRCETH, SRCIP, DSTETH, DSTIP, FLOWS, FLOWSIZE [, CHECKSUM, ACTIVE])`
+//! `FastUDPFlows(RATE, LIMIT, LENGTH, SRCETH, SRCIP, DSTETH, DSTIP, FLOWS, FLOWSIZE [, CHECKSUM, ACTIVE,
+//! STOP])`
 //!
 //! # Description
 //! Emits UDP packets with Ethernet and IP headers, for measurements. There are FLOWS flows at a time, with random
@@ -19,6 +20,7 @@
 //! - FLOWSIZE: number of packets of a flow. Positional, mandatory.
 //! - CHECKSUM: whether to compute UDP checksums. Positional, default true.
 //! - ACTIVE: whether to emit packets. Positional, default true.
+//! - STOP: whether to stop the program after LIMIT packets. Positional, default false.
 //!
 //! # Ports
 //! One pull output.
@@ -46,7 +48,7 @@
 use std::net::Ipv4Addr;
 
 use millrace_core::{
-    Batch, Class, Context, Element, Failed, Handlers, Init, Lock, Refused, Setup, register,
+    Batch, Class, Context, Element, Failed, Handlers, Init, Lock, Random, Refused, Setup, register,
 };
 
 use super::fast_source::{FastSource, Frame, Given, MOST_FLOWS, random_port};
@@ -56,8 +58,11 @@ use super::fast_udp_source::udp_packet;
 pub struct FastUdpFlows {
     source: FastSource,
     frame: Frame,
+    /// Flows at a time.
+    count: u32,
     flow_size: u32,
     checksum: bool,
+    stop: bool,
     flows: Lock<Vec<Flow>>,
 }
 
@@ -69,7 +74,7 @@ struct Flow {
 }
 
 impl Flow {
-    fn random(random: &mut fastrand::Rng) -> Self {
+    fn random(random: &Random) -> Self {
         Self { ports: (random_port(random), random_port(random)), sent: 0 }
     }
 }
@@ -89,18 +94,21 @@ impl Element for FastUdpFlows {
         let flow_size = args.mandatory("FLOWSIZE");
         let checksum = args.positional("CHECKSUM", true);
         let active = args.positional("ACTIVE", true);
+        let stop = args.positional("STOP", false);
         if !(1..=MOST_FLOWS).contains(&flows) {
             args.error("FLOWS", format!("FLOWS must be between 1 and {MOST_FLOWS}"));
         }
         let (source, frame) = given.finish(args, (ether, destination), active);
         args.complete()?;
-        let mut random = fastrand::Rng::new();
-        let flows = Lock::new((0..flows).map(|_| Flow::random(&mut random)).collect());
-        Ok(Self { source, frame, flow_size, checksum, flows })
+        let count = flows;
+        let flows = Lock::default();
+        Ok(Self { source, frame, count, flow_size, checksum, stop, flows })
     }
 
     fn initialize(&self, init: &mut Init<'_>) -> Result<(), Refused> {
         self.source.initialize(init);
+        let random = init.router().random();
+        *self.flows.lock() = (0..self.count).map(|_| Flow::random(random)).collect();
         Ok(())
     }
 
@@ -109,14 +117,18 @@ impl Element for FastUdpFlows {
         let mut sending = self.source.sending();
         let mut flows = self.flows.lock();
         while batch.len() < max && !sending.is_exhausted() && sending.is_due(now) {
-            let at = cx.random().usize(..flows.len());
-            let Some(flow) = flows.get_mut(at) else { return };
+            let random = cx.router().random();
+            let at = (random.draw() >> 2) % self.count;
+            let Some(flow) = flows.get_mut(at as usize) else { return };
             if flow.sent == self.flow_size {
-                *flow = Flow::random(cx.random());
+                *flow = Flow::random(random);
             }
             flow.sent = flow.sent.wrapping_add(1);
             let Some(packet) = udp_packet(&self.frame, flow.ports, self.checksum) else { return };
             sending.sent(cx, now);
+            if self.stop && sending.is_exhausted() {
+                cx.router().request_stop();
+            }
             // There is room: the batch is shorter than `max`.
             let _ = batch.push(packet);
         }

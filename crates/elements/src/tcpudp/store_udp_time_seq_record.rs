@@ -6,7 +6,7 @@
 //! # Description
 //! Writes a sequence number and the current time into UDP packets. A second such element on their way, with DELTA, then
 //! writes how long they took. Works for IPv4, and for IPv6 without extension headers; no header position needs to be
-//! set. The UDP checksum is updated.
+//! set. The UDP checksum is updated; a packet without one (0) stays without one.
 //!
 //! The payload then begins with five 32-bit numbers in network byte order: the packet's number, from 1 on; the seconds
 //! and the nanoseconds of the time; and the seconds and the nanoseconds of the difference.
@@ -109,7 +109,8 @@ impl StoreUdpTimeSeqRecord {
         let record = rest.first_chunk_mut::<RECORD>().ok_or(Reason::BadLength)?;
         let number = self.count.fetch_add(1, Relaxed).wrapping_add(1);
         let [_, _, _, _, _, _, high, low] = header;
-        let mut sum = i64::from(u16::from_be_bytes([*high, *low]));
+        let before = u16::from_be_bytes([*high, *low]);
+        let mut sum = i64::from(before);
         if self.delta {
             let word = |at: usize| {
                 let bytes = record.get(at..).and_then(<[u8]>::first_chunk).copied();
@@ -128,9 +129,11 @@ impl StoreUdpTimeSeqRecord {
             put(record, 4, now);
             sum += i64::from(checksum(record));
         }
-        // Reduced in ones' complement; all ones becomes 0, which means no checksum.
-        let sum = sum.rem_euclid(0xffff) as u16;
-        [*high, *low] = sum.to_be_bytes();
+        if before != 0 {
+            // Reduced in ones' complement. 0 means no checksum; all ones has the same value (RFC 768).
+            let sum = sum.rem_euclid(0xffff) as u16;
+            [*high, *low] = if sum == 0 { u16::MAX } else { sum }.to_be_bytes();
+        }
         Ok(())
     }
 

@@ -5,8 +5,9 @@
 //!
 //! # Description
 //! Splits each TCP/IP packet of MTU bytes or more, counted from its IP header, into packets of at most MTU bytes, each
-//! with a part of the data. Every part gets a copy of the headers, including the flags; lengths, sequence numbers and
-//! checksums are corrected. Other packets pass unchanged, and so do packets whose headers alone fill the MTU.
+//! with a part of the data. Every part gets a copy of the headers, with its own length, sequence number, urgent pointer
+//! and checksums. SYN and CWR stay in the first part only, FIN and PSH in the last one only, and URG in those that begin
+//! before the end of the urgent data. Other packets pass unchanged, and so do packets whose headers alone fill the MTU.
 //!
 //! # Arguments
 //! - MTU: maximum bytes of a packet from its IP header on, at least 1. Keyword, mandatory.
@@ -33,7 +34,7 @@
 //! # See also
 //! IPFragmenter, CheckTCPHeader
 
-use millrace_core::headers::{Header, Ipv4Header, TcpHeader};
+use millrace_core::headers::{Header, Ipv4Header, TcpHeader, tcp_flags};
 use millrace_core::{Batch, Class, Context, Element, Failed, Packet, Reason, Setup, register};
 
 use crate::ip::{network_header, network_header_mut, pseudo_header};
@@ -106,7 +107,7 @@ fn send_parts(cx: &mut Context, packet: Packet, cut: &Cut) {
     for offset in (0..cut.data_len).step_by(cut.most) {
         let len = cut.most.min(cut.data_len - offset);
         cx.created(1);
-        match part(&packet, cut.data_at, offset, len) {
+        match part(&packet, cut, offset, len) {
             Some(part) => cx.push(0, part),
             None => cx.dropped(1, Reason::NoBuffer),
         }
@@ -115,7 +116,8 @@ fn send_parts(cx: &mut Context, packet: Packet, cut: &Cut) {
 }
 
 /// The packet with `len` bytes of its data from `offset` on.
-fn part(packet: &Packet, data_at: usize, offset: usize, len: usize) -> Option<Packet> {
+fn part(packet: &Packet, cut: &Cut, offset: usize, len: usize) -> Option<Packet> {
+    let data_at = cut.data_at;
     let mut part = packet.copy()?;
     let data = part.data_mut();
     let from = data_at + offset;
@@ -127,13 +129,31 @@ fn part(packet: &Packet, data_at: usize, offset: usize, len: usize) -> Option<Pa
     network_header_mut(&mut part)?.total_len.set(total_len);
     Ipv4Header::fill_checksum(part.network_data_mut()?);
     let (tcp, _) = TcpHeader::view_mut(part.transport_data_mut()?)?;
-    let sequence = tcp.sequence.get().wrapping_add(offset as u32);
-    tcp.sequence.set(sequence);
+    adapt(tcp, offset as u32, offset + len == cut.data_len);
     tcp.checksum.set(0);
     let segment = part.transport_data()?;
     let sum = pseudo_header(&part, segment.len() as u16).add_bytes(segment).finish();
     TcpHeader::view_mut(part.transport_data_mut()?)?.0.checksum.set(sum);
     Some(part)
+}
+
+/// Adapts the header of a part that begins with byte `offset` of the data.
+fn adapt(tcp: &mut TcpHeader, offset: u32, is_last: bool) {
+    let before = tcp.flags;
+    if offset > 0 {
+        tcp.flags &= !(tcp_flags::SYN | tcp_flags::CWR);
+        let urgent = u32::from(tcp.urgent.get()).saturating_sub(offset) as u16;
+        tcp.urgent.set(urgent);
+        if urgent == 0 {
+            tcp.flags &= !tcp_flags::URG;
+        }
+        // SYN takes the number before the first byte.
+        let syn = u32::from(before & tcp_flags::SYN != 0);
+        tcp.sequence.set(tcp.sequence.get().wrapping_add(offset).wrapping_add(syn));
+    }
+    if !is_last {
+        tcp.flags &= !(tcp_flags::FIN | tcp_flags::PSH);
+    }
 }
 
 #[cfg(test)]

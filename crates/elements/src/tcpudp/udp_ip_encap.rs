@@ -24,6 +24,7 @@
 //! - `sport` (read, write): SPORT.
 //! - `dst` (read, write): DST.
 //! - `dport` (read, write): DPORT.
+//! - `config` (read, write): the arguments; all but CHECKSUM may change while packets run.
 //!
 //! # Drops
 //! - too big: with the headers, the packet would be longer than 65535 bytes.
@@ -94,6 +95,13 @@ impl Element for UdpIpEncap {
     }
 
     fn handlers(handlers: &mut Handlers<Self>) {
+        handlers.reconfigure(|element, new| {
+            if element.checksum != new.checksum {
+                return Err("CHECKSUM cannot change while packets run".into());
+            }
+            element.outer.store(new.outer.load());
+            Ok(())
+        });
         handlers.read("src", |element, _| element.outer.load().ip.source());
         handlers.write("src", |element, call| {
             let source: Ipv4Addr = call.parse()?;

@@ -30,9 +30,9 @@
 //! # See also
 //! StripTCPHeader, UnstripIPHeader
 
-use millrace_core::{
-    Class, Element, Failed, Moment, PerPacket, Reason, Setup, View, Way, register,
-};
+use millrace_core::{Class, Element, Failed, Moment, PerPacket, Setup, View, Way, register};
+
+use crate::ip::unstrip_to;
 
 /// The element; its manual is at the top of the file.
 pub struct UnstripTcpHeader;
@@ -52,10 +52,6 @@ impl Element for UnstripTcpHeader {
 impl PerPacket for UnstripTcpHeader {
     #[inline(always)]
     fn treat(&self, (): &mut (), packet: &mut View, _: &mut Moment) -> Way {
-        match packet.transport_header() {
-            Some(0..) => Way::ON,
-            Some(offset) if packet.unstrip(offset.unsigned_abs()) => Way::ON,
-            _ => Way::drop(Reason::NoHeader),
-        }
+        unstrip_to(packet, packet.transport_header())
     }
 }

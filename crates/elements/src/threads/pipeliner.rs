@@ -52,8 +52,8 @@
 //! # See also
 //! StaticThreadSched, Queue, Unqueue, SoftwareRSS, CPUQueue
 
-use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering::Relaxed};
+use std::sync::{Arc, OnceLock};
 
 use millrace_core::args::Kind;
 use millrace_core::stats::MAX_THREADS;
@@ -82,6 +82,7 @@ pub struct Pipeliner {
     count: PerThread<Count>,
     dropped: PerThread<Count>,
     task: Task,
+    circles: Arc<Circles>,
 }
 
 /// The state of each thread.
@@ -116,6 +117,7 @@ impl Element for Pipeliner {
         let verbose = args.keyword("VERBOSE", true);
         args.complete()?;
         let task = setup.task_away();
+        let circles = setup.shared();
         if blocking {
             task.stay();
         }
@@ -134,13 +136,14 @@ impl Element for Pipeliner {
             count: PerThread::default(),
             dropped: PerThread::default(),
             task,
+            circles,
         })
     }
 
     fn initialize(&self, init: &mut Init<'_>) -> Result<(), Refused> {
         let router = init.router();
         let feeders = feeders(router, init.id());
-        let home = home(router, init.id());
+        let home = router.plan().home_of(init.id()).unwrap_or(0);
         if self.blocking {
             if !self.direct && feeders >> home & 1 == 1 {
                 return Err(Refused(format!(
@@ -148,7 +151,7 @@ impl Element for Pipeliner {
                      would wait for itself (let DIRECT_TRAVERSAL be true)"
                 )));
             }
-            refuse_circle(router)?;
+            self.circles.0.get_or_init(|| find_circle(router)).clone()?;
         }
         if feeders == 1 << home && router.plan().threads > 1 && !self.useless_is_fine {
             router.chatter(&format!(
@@ -290,22 +293,22 @@ impl Pipeliner {
 
 /// The threads that push to element `id`, one bit each.
 fn feeders(router: &Router, id: usize) -> u64 {
-    let upstream = router.connections().iter().filter(|(_, to)| to.0 == id).map(|(from, _)| from.0);
-    upstream.fold(0, |all, from| all | router.plan().reach.get(from).copied().unwrap_or(0))
+    router
+        .upstream_of(id)
+        .fold(0, |all, from| all | router.plan().reach.get(from).copied().unwrap_or(0))
 }
 
-/// The thread that the plan assigns to the task of element `id`.
-fn home(router: &Router, id: usize) -> usize {
-    router.plan().tasks.iter().find(|task| task.element == id).map_or(0, |task| task.thread)
-}
+/// What was found about circles of threads; the Pipeliners of a router search once.
+#[derive(Default)]
+struct Circles(OnceLock<Result<(), Refused>>);
 
 /// Rejects cycles of threads that could wait for each other forever.
-fn refuse_circle(router: &Router) -> Result<(), Refused> {
+fn find_circle(router: &Router) -> Result<(), Refused> {
     // For each thread, the threads that it may wait for.
     let mut waits = [0u64; MAX_THREADS];
     for id in 0..router.len() {
         if router.offered::<dyn HandOver>(id).is_some_and(|other| other.waits()) {
-            let (feeders, home) = (feeders(router, id), home(router, id));
+            let (feeders, home) = (feeders(router, id), router.plan().home_of(id).unwrap_or(0));
             for (thread, waits) in waits.iter_mut().enumerate() {
                 if thread != home && feeders >> thread & 1 == 1 {
                     *waits |= 1 << home;

@@ -81,8 +81,6 @@ impl Element for TimestampAccum {
     }
 }
 
-impl TimestampAccum {}
-
 impl Times {
     fn add(&mut self, time: f64) {
         if self.count == 0 {

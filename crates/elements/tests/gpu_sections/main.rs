@@ -78,7 +78,10 @@ fn frames(rng: &mut Rng, count: usize, number: &mut u32) -> Vec<Vec<u8>> {
 fn compare(cpu: &str, gpu: &str, rounds: usize, changes: &[(usize, &str, &str)]) {
     let mut number = 0;
     let frames = |rng: &mut Rng, count| frames(rng, count, &mut number);
-    compare_on(cpu, gpu, rounds, changes, frames, |frame| frame[34..38].to_vec());
+    let order = |frame: &Vec<u8>| frame[34..38].to_vec();
+    let (one, other) = compare_on(cpu, gpu, rounds, changes, frames, order);
+    one.end();
+    other.end();
 }
 
 /// The same with other packets. The CPU's are sorted by `order`, which is stable.
@@ -105,7 +108,7 @@ fn compare_on<K: Ord>(
         // A device that works on the side needs time.
         let n = |frames: &[Vec<Vec<u8>>]| frames.iter().map(Vec::len).sum::<usize>();
         let start = std::time::Instant::now();
-        while n(&got) < n(&expected) && start.elapsed().as_secs() < 10 {
+        while n(&got) < n(&expected) && start.elapsed().as_secs() < 120 {
             other.pass(Timestamp::from_micros(10));
             let more = other.exchange(0, &[]);
             got.iter_mut().zip(more).for_each(|(got, more)| got.extend(more));

@@ -5,6 +5,7 @@
 use millrace_core::clock::Clock;
 use millrace_core::run::{Options, check, initialize};
 use millrace_core::services::Services;
+use millrace_core::testing::Remains;
 use millrace_core::{Engine, Packet, Registry, Timestamp};
 use millrace_elements as _;
 use millrace_io::Devices;
@@ -16,7 +17,7 @@ pub fn engine(config: &str, options: Options) -> Result<Engine, Vec<String>> {
     let mut map = SourceMap::default();
     let source = map.add("router.click", config);
     let classes: Vec<String> = Registry::linked().iter().map(|(name, _)| name.to_owned()).collect();
-    let known = millrace_lang::Options { params: &[], classes: Some(&classes), library: None };
+    let known = millrace_lang::Options { classes: Some(&classes), ..Default::default() };
     let (graph, mut diagnostics) = millrace_lang::compile(&mut map, source, &known);
     let sound = !diagnostics.iter().any(|diagnostic| diagnostic.is_error());
     let (router, found) = check(&graph, &Registry::linked(), options);
@@ -100,5 +101,13 @@ impl Bench {
             let stats = router.stats_of(id);
             assert!(stats.balanced(), "{}: {stats:?}", element.name);
         }
+    }
+
+    /// Every element accounts for its packets, and nothing of the router stays in memory.
+    pub fn end(self) {
+        self.assert_balanced();
+        let remains = Remains::of(self.engine.router());
+        drop(self);
+        assert_eq!(remains.names(), [""; 0]);
     }
 }

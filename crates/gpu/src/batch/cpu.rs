@@ -1,4 +1,4 @@
-//! A plan on the CPU: the stages' twins in place of the kernels.
+//! Runs a plan on the CPU, with the stages' twins instead of the kernels.
 
 use std::sync::Arc;
 
@@ -11,9 +11,9 @@ use crate::region::{Base, Layers};
 use crate::stage::{Rows, Snapshot, Stage};
 
 impl Plan {
-    /// Does a batch's work on the CPU, or that of a part of it: what comes of these packets is added to what the outcome
-    /// holds. Slices that stages write are written in the packets. Predicate words are the very same as the
-    /// kernels'. `snapshots` are the stages', taken once for all parts of a batch.
+    /// Processes a batch, or a part of it, on the CPU, and appends the results to `outcome`. Slices that stages write
+    /// are written in the packets. Predicate words are the same as those of the kernels. `snapshots` are those of the
+    /// stages, taken once for all parts of a batch.
     pub fn run_on_cpu(
         &self,
         stages: &[Arc<dyn Stage>],
@@ -56,7 +56,7 @@ impl Plan {
             for ((predicate, &decision), _) in
                 predicates.iter_mut().zip(&*decisions).zip(&*active).filter(|(_, active)| **active)
             {
-                // As the kernels do it: NONE leaves the field 0, DROP makes it all ones.
+                // As the kernels do: NONE leaves the field 0, DROP sets all bits.
                 let value = decision.wrapping_add(1) << field.shift & field.mask();
                 *predicate = *predicate & !field.mask() | value;
             }

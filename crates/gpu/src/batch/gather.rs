@@ -1,4 +1,4 @@
-//! Packets into the columns of a slot.
+//! Copies packets into the columns of a slot.
 
 use millrace_core::Packet;
 
@@ -7,41 +7,43 @@ use crate::plan::{Packed, Plan, Slice, Way};
 use crate::region::union::Merged;
 use crate::region::{Base, Extent, Layers, View};
 
-/// How far a batch is gathered.
+/// The state of gathering a batch.
 ///
-/// Packets are added as they come, up to an engine batch at a time, so that their bytes are copied while they are in the
-/// cache. The slot's memory is borrowed for each call only.
+/// Packets are added as they arrive, up to an engine batch at a time, so that their bytes are copied while they are
+/// in the cache. The slot's memory is borrowed only during each call.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Gather {
     rows: usize,
     payload: usize,
 }
 
-/// Packets whose headers are looked at before their columns are filled: as many as stay in the first-level cache.
+/// The number of packets whose headers are parsed before their columns are filled: as many as stay in the first-level
+/// cache.
 const RUN: usize = 32;
 
 impl Gather {
-    /// The start of a batch.
+    /// An empty batch.
     pub fn new() -> Self {
         Self::default()
     }
 
-    /// Packets gathered.
+    /// The number of packets that were gathered.
     pub fn rows(&self) -> usize {
         self.rows
     }
 
-    /// Bytes of packed payload.
+    /// The number of bytes of packed payload.
     pub fn payload(&self) -> usize {
         self.payload
     }
 
-    /// Gathers packets behind those that there are, and says how many fitted; when that is not all, the batch is full.
+    /// Gathers packets after those that were gathered before, and returns how many fitted. If that is not all, the
+    /// batch is full.
     ///
-    /// None fits into an empty batch when the first packet alone has more payload than the slot has room for (see
-    /// [`Plan::fits`]): then it goes by the CPU path, as a batch of its own, in its place in the order.
+    /// If the first packet has more payload than a slot has room for (see [`Plan::fits`]), none fits into an empty
+    /// batch. Then the CPU processes this packet as a batch of its own, in its place in the order.
     ///
-    /// `block` is [`Plan::slot_bytes`] long; nothing fits into a shorter one.
+    /// `block` must be [`Plan::slot_bytes`] long; nothing fits into a shorter one.
     pub fn add(&mut self, plan: &Plan, packets: &[Packet], block: &mut [u8]) -> usize {
         if block.len() < plan.slot_bytes {
             return 0;
@@ -88,7 +90,7 @@ impl Gather {
         views.len()
     }
 
-    /// Packs payload, and says of how many packets there was room for it.
+    /// Packs payload, and returns the number of packets that fitted.
     fn add_payload(&mut self, plan: &Plan, views: &[View<'_>], block: &mut [u8]) -> usize {
         for (index, view) in views.iter().enumerate() {
             if padded_payload(plan, &view.layers) > plan.payload_bytes.saturating_sub(self.payload)

@@ -1,4 +1,4 @@
-//! Written slices back into packets.
+//! Copies written slices back into packets.
 
 use std::ops::Range;
 
@@ -8,15 +8,16 @@ use crate::plan::{Plan, Slice, Way};
 use crate::region::{Base, Extent, Layers, View, view_bytes_mut};
 
 impl Plan {
-    /// Whether any slice is written, and packets change.
+    /// True if a stage writes a slice, so that packets change.
     pub fn writes(&self) -> bool {
         self.slices.iter().any(is_written)
     }
 
-    /// Copies the slices that stages wrote from a slot that is done into packets, those of the rows from `first` on.
+    /// Copies the slices that stages wrote from a slot that is done into packets. The first packet is that of row
+    /// `first`.
     ///
-    /// Bytes that are as they were are left alone, so a packet that no stage changed is not written, and a shared one
-    /// that some stage changed gets a copy of its own, once, which core counts.
+    /// Bytes that did not change are not written. So a packet that no stage changed is not touched, and a shared
+    /// packet that a stage changed is copied once; the core counts that copy.
     pub fn scatter(&self, block: &[u8], first: usize, packets: &mut [Packet]) {
         if !self.writes() {
             return;
@@ -34,14 +35,14 @@ impl Plan {
             let Some(depth) = depth else { continue };
             let View { bytes, layers } = View::of(packet, depth);
             let mut parts = of_packet().flat_map(|slice| parts(slice, row, &layers, block));
-            // The first part that changes the packet; the ones before it do not.
+            // The first part that changes the packet. The parts before it do not change it.
             let Some(changed) =
                 parts.find(|(place, new)| bytes.get(place.clone()).is_some_and(|old| old != *new))
             else {
                 continue;
             };
             let bytes = view_bytes_mut(packet);
-            // Layers are as they were before, though headers may be written.
+            // The header positions are still those from before, even if headers are written.
             for (place, new) in std::iter::once(changed).chain(parts) {
                 write(bytes, place, new);
             }
@@ -59,8 +60,8 @@ fn write(bytes: &mut [u8], place: Range<usize>, new: &[u8]) {
     }
 }
 
-/// The parts of a row that stages write and the packet has: their places in the view's bytes (or the annotation area), and what
-/// the slot holds for them.
+/// The parts of a row that stages write and that the packet has: their ranges in the view's bytes (or in the
+/// annotation area), and the bytes in the slot.
 #[inline]
 fn parts<'a>(
     slice: &'a Slice,
@@ -73,7 +74,8 @@ fn parts<'a>(
     slice.merged.written.iter().filter_map(move |part| {
         let at = start + i64::from(part.start);
         let end = limit.min(at + i64::from(part.end - part.start));
-        // What is not copied to the device is only there when the kernel wrote it, which it does from the first byte on.
+        // A slice that is not copied to the device contains only what the kernel wrote, and the kernel writes from
+        // the first byte on.
         let from = if slice.way == Way::Out && at < 0 { end } else { at.max(0) };
         if from >= end {
             return None;

@@ -1,7 +1,8 @@
-//! What the bus, a launch and a submission cost on this machine: the limits that any section has; and how many threads should
-//! share a text that is searched for patterns.
+//! Measures the cost of the bus, of a launch and of a submission on this machine, which limit every section; and how
+//! many threads should share a text in pattern matching.
 //!
-//! Each figure is the median of [`ROUNDS`] rounds, by the host's clock. On the fake driver of the tests the figures mean nothing.
+//! Each figure is the median of [`ROUNDS`] rounds, by the host's clock. With the fake driver of the tests, the
+//! figures have no meaning.
 
 mod threads;
 
@@ -16,40 +17,41 @@ use crate::plan::{Area, Plan, Step};
 /// Rounds of each measurement.
 pub const ROUNDS: usize = 7;
 
-/// What was measured.
+/// The results of a measurement.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Calibration {
     /// The device's name.
     pub device: String,
-    /// Bytes that were copied at once for the rates.
+    /// The number of bytes of each copy for the rates.
     pub bytes: usize,
-    /// Bytes a second from pinned memory to the device.
+    /// Bytes per second from pinned memory to the device.
     pub to_device: f64,
-    /// Bytes a second from the device to pinned memory.
+    /// Bytes per second from the device to pinned memory.
     pub to_host: f64,
-    /// Bytes a second to the device while as many come back.
+    /// Bytes per second to the device during an equal copy to the host.
     pub to_device_beside: f64,
-    /// Bytes a second from the device while as many go there.
+    /// Bytes per second to the host during an equal copy to the device.
     pub to_host_beside: f64,
-    /// A copy of 4 KiB to the device, from call to end.
+    /// The time of a copy of 4 KiB to the device, from the call to its end.
     pub small_copy: Duration,
-    /// The call that launches the smallest kernel, without its end.
+    /// The time of the call that launches the smallest kernel, without waiting for its end.
     pub launch: Duration,
-    /// The same with its end.
+    /// The same, including its end.
     pub launch_and_wait: Duration,
-    /// Submission of a batch of one tile with one kernel and both copies: the calls alone.
+    /// The time of the calls that submit a batch of one tile with one kernel and both copies.
     pub submit: Duration,
-    /// From before the submission until the batch's word is seen.
+    /// The time from before that submission until the host sees that the batch is done.
     pub round_trip: Duration,
-    /// Bits a second of texts that the pattern kernel searches, by the threads that share a text: for
+    /// Bits per second of texts that the pattern kernel searches, for each number of threads per text. See
     /// [`PAYLOAD_LANES`](crate::kernel::PAYLOAD_LANES).
     pub threads: Vec<(u32, f64)>,
 }
 
-/// Measures a GPU. `bytes` are copied at once for the rates: 64 MiB say what long copies reach.
+/// Measures a GPU. `bytes` is the size of the copies for the rates; 64 MiB are enough to show the rate of long
+/// copies.
 ///
 /// # Errors
-/// It cannot be opened, has too little memory, or fails.
+/// The GPU cannot be opened, has too little memory, or fails.
 pub fn calibrate(ordinal: usize, bytes: usize) -> Result<Calibration, WhyNot> {
     let gpu = super::open_gpu(ordinal)?;
     gpu.measure(bytes).map_err(|error| WhyNot(error.to_string()))
@@ -119,7 +121,7 @@ impl super::Gpu {
     }
 }
 
-/// A plan with one slice of four bytes, which is copied there, inverted and copied back.
+/// A plan with one slice of four bytes, which is copied to the device, inverted and copied back.
 fn small_plan() -> Plan {
     let at = 256;
     let column = Column { at, tile: 4 * TILE as u32, stride: 4 };
@@ -136,7 +138,7 @@ fn small_plan() -> Plan {
     }
 }
 
-/// Memory at both ends of the bus, twice, and a stream each way.
+/// Memory on the host and on the device, twice, and a stream for each direction.
 struct Buffers {
     bytes: usize,
     there: Stream,
@@ -162,7 +164,7 @@ impl Buffers {
         Ok(buffers)
     }
 
-    /// Bytes a second in the ways that are asked for, at once.
+    /// Bytes per second in the requested directions, at the same time.
     fn rates(&self, there: bool, back: bool) -> Result<(f64, f64), DeviceError> {
         let mut times = (Vec::new(), Vec::new());
         for _ in 0..ROUNDS {
@@ -180,7 +182,7 @@ impl Buffers {
         Ok(median(times?))
     }
 
-    /// How long the copies take, from before the first call until each stream is done.
+    /// The time that the copies take, from before the first call until each stream is done.
     fn copies(
         &self,
         bytes: usize,
@@ -213,7 +215,7 @@ impl Buffers {
 
 impl Drop for Buffers {
     fn drop(&mut self) {
-        // What is under way when an error ends the measurement still uses the memory.
+        // After an error, copies that are still running use the memory.
         let _ = self.there.synchronize();
         let _ = self.back.synchronize();
     }

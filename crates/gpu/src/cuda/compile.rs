@@ -1,4 +1,4 @@
-//! Kernels for a device: compiled for it at run time, where NVIDIA's compiler library is there, and from PTX elsewhere.
+//! Kernels for a device: compiled at run time if NVIDIA's compiler library is installed, otherwise from PTX.
 
 use std::collections::HashMap;
 use std::ffi::{CString, c_char};
@@ -12,7 +12,7 @@ use super::context::{Context, Function};
 use crate::device::DeviceError;
 use crate::kernel::{Kernel, TILE};
 
-/// Every function that is used: cudarc would panic for one that is not there.
+/// Every function that is used. cudarc would panic for a missing one.
 const FUNCTIONS: &[&str] = &[
     "nvrtcCompileProgram",
     "nvrtcCreateProgram",
@@ -23,15 +23,16 @@ const FUNCTIONS: &[&str] = &[
     "nvrtcGetProgramLogSize",
 ];
 
-/// Machine code with a zero behind it.
+/// Machine code followed by a zero byte.
 type Image = Arc<[u8]>;
 type Cache = HashMap<(Kernel, u32), Image>;
 
-/// A kernel, ready to be launched on a device of this architecture (90 for `sm_90`): as machine code made here; where there is no
-/// compiler, or the driver does not take what it makes, as the PTX that Millrace brings along, which the driver compiles.
+/// Makes a kernel that can be launched on a device of this architecture (90 for `sm_90`). It is compiled to machine
+/// code here. If there is no compiler library, or the driver rejects the machine code, the driver compiles the PTX
+/// that is part of Millrace.
 ///
 /// # Errors
-/// The device is lost, or out of memory; or neither way leads to the kernel, with what each of them says.
+/// The device is lost or out of memory; or both ways fail, and the error contains both reasons.
 pub(super) fn function(
     context: &Arc<Context>,
     kernel: Kernel,
@@ -55,7 +56,7 @@ pub(super) fn function(
     }
 }
 
-/// Machine code of a kernel, compiled once a process: a device that was lost is to be back soon.
+/// Machine code of a kernel. It is compiled once per process, so that a device that was lost can be reopened soon.
 fn cubin(kernel: Kernel, architecture: u32) -> Result<Image, String> {
     static CACHE: LazyLock<Lock<Cache>> = LazyLock::new(Lock::default);
     // SAFETY: loads NVIDIA's compiler library, if there is one, as every program that uses it does.

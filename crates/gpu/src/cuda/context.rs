@@ -1,8 +1,8 @@
 //! A device's primary context, and everything that is allocated in it.
 //!
-//! Whatever lives in the context holds it, so that it goes last. When it goes in good order, each thing was freed before. When the
-//! device was lost, nothing can be freed any more: the context is reset, which ends whatever still runs, and only then is
-//! memory of the host given back that the device might have written to.
+//! Every resource holds a reference to its context, so the context is released last. Normally each resource has been
+//! freed before. If the device was lost, nothing can be freed: the context is reset, which ends all work that still
+//! runs, and only then is memory of the host freed that the device might have written to.
 
 use std::cell::Cell;
 use std::ffi::{CStr, c_void};
@@ -21,19 +21,19 @@ use super::pages::Pages;
 use super::tables::Tables;
 use crate::device::{DeviceError, DeviceId};
 
-/// How long work of a lane that was dropped may be under way before the device counts as lost.
+/// If work of a dropped lane takes longer than this, the device counts as lost.
 const PATIENCE: Duration = Duration::from_secs(2);
-/// How often resources of lanes that were dropped are looked after.
+/// How often resources of dropped lanes are checked.
 const LOOK: Duration = Duration::from_millis(20);
-/// Most dropped lanes on which work is under way.
+/// Maximum number of dropped lanes that still have work in flight.
 const MOST_ABANDONED: usize = 4;
 
-/// A primary context, as long as something is in it.
+/// A primary context, as long as something in it exists.
 pub(super) struct Context {
     pub(super) id: DeviceId,
     device: sys::CUdevice,
     handle: sys::CUcontext,
-    /// Tells it from all others that a thread may have had current.
+    /// A unique number, by which a thread knows which context is current.
     number: u64,
     lost: OnceLock<String>,
     left: Lock<Left>,
@@ -41,30 +41,30 @@ pub(super) struct Context {
     gone: Arc<Gone>,
 }
 
-/// What became of a context that was let go.
+/// The outcome of releasing a context.
 #[derive(Default)]
 pub(super) struct Gone(OnceLock<Result<(), DeviceError>>);
 
 impl Gone {
-    /// None: it is still there, or going.
+    /// `None` as long as the context exists or is being released.
     pub(super) fn get(&self) -> Option<&Result<(), DeviceError>> {
         self.0.get()
     }
 }
 
-/// What is left behind of things that are no longer used.
+/// What is left of resources that are no longer used.
 #[derive(Default)]
 struct Left {
     /// Memory of the host that a lost device may still write to.
     pages: Vec<Pages>,
-    /// Resources of lanes with work under way, whose stream is asked when it is done.
+    /// Resources of lanes with work in flight, and the time when they were dropped.
     abandoned: Vec<(Instant, Box<dyn Abandoned>)>,
     is_looked_after: bool,
 }
 
 /// Resources that cannot be freed yet.
 pub(super) trait Abandoned: Send {
-    /// Whether the device is done with them.
+    /// True if the device is done with them.
     fn is_idle(&self) -> bool;
 }
 
@@ -79,7 +79,7 @@ thread_local! {
 }
 
 impl Context {
-    /// Takes hold of a device's primary context.
+    /// Retains a device's primary context.
     pub(super) fn retain(device: sys::CUdevice) -> Result<Arc<Self>, DeviceError> {
         static NUMBERS: AtomicU64 = AtomicU64::new(1);
         let mut handle = ptr::null_mut();
@@ -99,7 +99,7 @@ impl Context {
         Ok(Arc::new(context))
     }
 
-    /// Where it says that it is gone.
+    /// Where the outcome of releasing the context is stored.
     pub(super) fn gone(&self) -> Arc<Gone> {
         self.gone.clone()
     }
@@ -108,7 +108,7 @@ impl Context {
         self.lost.get().is_some()
     }
 
-    /// From now on every call fails.
+    /// Marks the device as lost: every later call fails.
     pub(super) fn lose(&self, why: String) {
         let _ = self.lost.set(why);
     }
@@ -128,7 +128,7 @@ impl Context {
         self.watch(result)
     }
 
-    /// As [`call`](Self::call), for what may not be done yet.
+    /// As [`call`](Self::call), for a query whose answer may be "not ready".
     pub(super) fn ask(
         &self,
         what: &'static str,
@@ -155,7 +155,7 @@ impl Context {
         Ok(())
     }
 
-    /// Frees something, unless the context goes as a whole. True: the device no longer knows it.
+    /// Frees a resource, unless the whole context is released. Returns true if the device has freed it.
     pub(super) fn free(
         &self,
         what: &'static str,
@@ -164,8 +164,8 @@ impl Context {
         self.call(what, function).is_ok()
     }
 
-    /// Keeps a lane's resources until the device is done with them. A thread looks after them, for perhaps nobody else will: it
-    /// ends when there are none, at the latest when the device is lost over them.
+    /// Keeps a lane's resources until the device is done with them. A thread checks them, because no other thread may
+    /// do so. The thread ends when there are none left, at the latest when the device counts as lost because of them.
     pub(super) fn abandon(self: &Arc<Self>, resources: Box<dyn Abandoned>) {
         let mut left = self.left();
         left.abandoned.push((Instant::now(), resources));
@@ -185,15 +185,15 @@ impl Context {
                 }
             }
         };
-        // Without a thread, the next one who opens a lane or loads a table does it.
+        // If the thread cannot be started, the next call that opens a lane or loads a table does its work.
         let thread = thread::Builder::new().name("gpu-tidy".to_owned());
         left.is_looked_after = thread.spawn(look_after).is_ok();
     }
 
-    /// Frees what was left behind, as far as it can be.
+    /// Frees what can be freed.
     ///
     /// # Errors
-    /// Too much of it is still in use, or the device does not let go of some: then it is lost.
+    /// Too many resources are still in use, or the device does not finish with some: then it is lost.
     pub(super) fn tidy(&self) -> Result<(), DeviceError> {
         self.tidy_tables();
         let mut left = self.left();
@@ -201,9 +201,9 @@ impl Context {
         let (idle, busy): (Vec<_>, Vec<_>) =
             all.into_iter().partition(|(_, resources)| resources.is_idle());
         if busy.iter().any(|(since, _)| since.elapsed() > PATIENCE) {
-            self.lose("it does not come to an end of work that was given up".to_owned());
+            self.lose("it does not finish work that was given up".to_owned());
         }
-        // What is dropped frees itself, and may take the lock for that.
+        // Dropped resources free themselves, and may need the lock.
         if self.is_lost() {
             drop(left);
             drop((idle, busy));
@@ -214,7 +214,11 @@ impl Context {
         drop(left);
         drop(idle);
         if count >= MOST_ABANDONED {
-            return Err(DeviceError::Step("it has not let go of lanes closed before".to_owned()));
+            return Err(DeviceError::Step(
+                "it has not released lanes that were closed \
+                                          before"
+                    .to_owned(),
+            ));
         }
         Ok(())
     }
@@ -244,7 +248,7 @@ impl Drop for Context {
             let _ = gone.0.set(check("cuDevicePrimaryCtxRelease", result));
             return;
         }
-        // A reset may wait for a device that hangs, so it has a thread of its own.
+        // A reset may wait for a device that hangs, so it runs on a thread of its own.
         let pages = mem::take(&mut left.pages);
         let reset = move || {
             // SAFETY: nobody has anything of this context any more.
@@ -256,7 +260,7 @@ impl Drop for Context {
                 end = check("cuDevicePrimaryCtxRelease", result);
                 drop(pages);
             } else {
-                // The device may write to them for ever.
+                // The device may write to them at any time.
                 mem::forget(pages);
             }
             let _ = gone.0.set(end);
@@ -295,22 +299,22 @@ impl Stream {
         self.raw
     }
 
-    /// Whether all of its work is done.
+    /// True if all its work is done.
     pub(super) fn is_idle(&self) -> Result<bool, DeviceError> {
         // SAFETY: a stream of this context.
         self.context.ask("cuStreamQuery", || unsafe { sys::cuStreamQuery(self.raw) })
     }
 
-    /// Waits until all of its work is done, as long as that takes.
+    /// Waits until all its work is done, without a time limit.
     pub(super) fn synchronize(&self) -> Result<(), DeviceError> {
         // SAFETY: a stream of this context.
         self.context.call("cuStreamSynchronize", || unsafe { sys::cuStreamSynchronize(self.raw) })
     }
 
-    /// Copies bytes of the host to the device.
+    /// Copies bytes from the host to the device.
     ///
     /// # Safety
-    /// Both ranges are allocated, and stay so and unwritten by others until the copy is done.
+    /// Both ranges are allocated, and stay allocated and unwritten by others until the copy is done.
     pub(super) unsafe fn copy_in(
         &self,
         to: sys::CUdeviceptr,
@@ -323,10 +327,10 @@ impl Stream {
         })
     }
 
-    /// Copies bytes of the device to the host.
+    /// Copies bytes from the device to the host.
     ///
     /// # Safety
-    /// Both ranges are allocated, and stay so, and nobody looks at the host's, until the copy is done.
+    /// Both ranges are allocated and stay so, and nobody reads the host's range, until the copy is done.
     pub(super) unsafe fn copy_out(
         &self,
         to: *mut u8,
@@ -342,7 +346,7 @@ impl Stream {
     /// Copies bytes within the device.
     ///
     /// # Safety
-    /// Both ranges are allocated, and stay so and unwritten by others until the copy is done.
+    /// Both ranges are allocated, and stay allocated and unwritten by others until the copy is done.
     pub(super) unsafe fn copy_within(
         &self,
         to: sys::CUdeviceptr,
@@ -388,12 +392,12 @@ impl Stream {
         })
     }
 
-    /// Makes a graph of what `enqueue` puts on the stream, instead of doing it.
+    /// Makes a graph of the work that `enqueue` puts on the stream, instead of executing it.
     pub(super) fn capture(
         &self,
         enqueue: impl FnOnce() -> Result<(), DeviceError>,
     ) -> Result<Graph, DeviceError> {
-        // Other threads may meanwhile allocate what they like.
+        // Other threads may allocate memory meanwhile.
         let mode = sys::CUstreamCaptureMode_enum::CU_STREAM_CAPTURE_MODE_THREAD_LOCAL;
         self.context.call("cuStreamBeginCapture", || {
             // SAFETY: a stream of this context that captures nothing yet.
@@ -419,7 +423,7 @@ impl Stream {
         made.map(|()| Graph { context: self.context.clone(), raw })
     }
 
-    /// Does what a graph holds.
+    /// Executes a graph.
     ///
     /// # Safety
     /// As for each of the calls that the graph was made of.
@@ -436,7 +440,7 @@ impl Drop for Stream {
     }
 }
 
-/// Work in the form that the driver launches as one.
+/// A graph: work that the driver launches with one call.
 pub(super) struct Graph {
     context: Arc<Context>,
     raw: sys::CUgraphExec,
@@ -460,7 +464,7 @@ pub(super) struct DeviceMemory {
 }
 
 impl DeviceMemory {
-    /// `bytes` bytes of anything, at a multiple of 256.
+    /// Allocates `bytes` bytes, at a multiple of 256.
     pub(super) fn new(context: &Arc<Context>, bytes: usize) -> Result<Self, DeviceError> {
         let mut address = 0;
         context.call("cuMemAlloc", || {
@@ -470,7 +474,7 @@ impl DeviceMemory {
         Ok(Self { context: context.clone(), address, left: false })
     }
 
-    /// The caller frees it.
+    /// Gives up ownership; the caller frees the memory.
     pub(super) fn leave(mut self) -> sys::CUdeviceptr {
         self.left = true;
         self.address
@@ -492,8 +496,9 @@ impl Drop for DeviceMemory {
 
 /// Memory of the host that the device reads and writes.
 ///
-/// Our own pages, registered: pages that the driver allocates go with a context that is reset. Where it cannot register any
-/// (some containers), it allocates them: all who look at them hold the context, so that they go before it is reset.
+/// It consists of our own pages, which are registered with the driver, because pages that the driver allocates are
+/// freed when a context is reset. If the driver cannot register pages, as in some containers, it allocates them.
+/// Whoever uses them holds the context, so that they are no longer used when the context is reset.
 pub(super) struct HostMemory {
     context: Arc<Context>,
     owner: Owner,
@@ -503,7 +508,7 @@ pub(super) struct HostMemory {
 
 enum Owner {
     Driver,
-    /// None after they were given to the context.
+    /// `None` after the pages were handed to the context.
     Us(Option<Pages>),
 }
 
@@ -554,12 +559,12 @@ impl HostMemory {
         Ok(Self { context: context.clone(), owner: Owner::Driver, address, device: 0 })
     }
 
-    /// Where it is for the host.
+    /// The address for the host.
     pub(super) fn host(&self) -> *mut u8 {
         self.address
     }
 
-    /// Where it is for kernels.
+    /// The address for kernels.
     pub(super) fn device(&self) -> sys::CUdeviceptr {
         self.device
     }
@@ -587,7 +592,7 @@ impl Drop for HostMemory {
     }
 }
 
-/// Code on the device.
+/// Code that is loaded on the device.
 pub(super) struct Module {
     context: Arc<Context>,
     raw: sys::CUmodule,
@@ -601,7 +606,7 @@ unsafe impl Sync for Module {}
 /// A kernel of a module.
 pub(super) struct Function {
     raw: sys::CUfunction,
-    /// The function goes with it.
+    /// Keeps the module, and with it the function, loaded.
     _module: Module,
 }
 
@@ -611,8 +616,8 @@ unsafe impl Send for Function {}
 unsafe impl Sync for Function {}
 
 impl Function {
-    /// Loads an image, PTX or machine code, that ends with a zero byte, and finds one kernel in it, which is to run in blocks
-    /// of so many threads.
+    /// Loads an image, PTX or machine code, that ends with a zero byte, and finds one kernel in it, which must be
+    /// able to run in blocks of this many threads.
     pub(super) fn load(
         context: &Arc<Context>,
         image: &[u8],
@@ -628,7 +633,7 @@ impl Function {
         })?;
         let mut most = 0;
         let which = sys::CUfunction_attribute::CU_FUNC_ATTRIBUTE_MAX_THREADS_PER_BLOCK;
-        // Also has a driver that loads kernels when they are first used do it here: a capture may not.
+        // This also makes a driver with lazy loading load the kernel now, because a capture may not.
         context.call("cuFuncGetAttribute", || {
             // SAFETY: the function was found above; writes an int.
             unsafe { sys::cuFuncGetAttribute(&raw mut most, which, function) }
@@ -649,7 +654,7 @@ impl Module {
         let mut log = [0_u8; 2048];
         let mut options =
             [Option::CU_JIT_ERROR_LOG_BUFFER, Option::CU_JIT_ERROR_LOG_BUFFER_SIZE_BYTES];
-        // A number stands where an address would.
+        // A number is passed in place of an address.
         let mut values = [log.as_mut_ptr().cast(), ptr::without_provenance_mut(log.len() - 1)];
         let loaded = context.call("cuModuleLoadDataEx", || {
             // SAFETY: machine code says itself how long it is, PTX ends with a zero; two options and their values, a buffer as
@@ -666,7 +671,7 @@ impl Module {
         });
         match loaded {
             Ok(()) => Ok(Self { context: context.clone(), raw }),
-            // What the driver's compiler has to say.
+            // The messages of the driver's compiler.
             Err(DeviceError::Unsupported(why)) => {
                 let log = CStr::from_bytes_until_nul(&log).unwrap_or_default().to_string_lossy();
                 let log = if log.is_empty() { String::new() } else { format!(": {}", log.trim()) };

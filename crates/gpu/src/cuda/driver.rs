@@ -1,4 +1,4 @@
-//! The driver library: whether it is there, what its answers mean, and what it says of a device.
+//! The driver library: finds it, interprets its error codes, and describes a device.
 
 use std::ffi::CStr;
 use std::mem::MaybeUninit;
@@ -10,7 +10,7 @@ use crate::device::{DeviceError, WhyNot};
 /// The oldest driver that has every function used here.
 const OLDEST: i32 = 12_000;
 
-/// Every function that is used: cudarc would panic for one that is not there.
+/// Every function that is used. cudarc would panic for a missing one.
 const FUNCTIONS: &[&str] = &[
     "cuCtxSetCurrent",
     "cuDeviceGet",
@@ -55,16 +55,16 @@ const FUNCTIONS: &[&str] = &[
     "cuStreamSynchronize",
 ];
 
-/// What is known of a device before it is opened.
+/// Properties of a device that are known before it is opened.
 pub(super) struct Description {
     pub(super) device: sys::CUdevice,
     pub(super) name: String,
     pub(super) memory: u64,
-    /// Its compute capability, as the 90 of `sm_90`.
+    /// Its compute capability: 90 for `sm_90`.
     pub(super) architecture: u32,
 }
 
-/// Finds a device, or says what is missing on the way to it.
+/// Finds a device, or returns what is missing.
 pub(super) fn find(ordinal: usize) -> Result<Description, WhyNot> {
     // SAFETY: loads the driver's library, if there is one, as every program that uses it does.
     if !unsafe { sys::is_culib_present() } {
@@ -138,12 +138,12 @@ const OUT_OF_MEMORY: u32 = 2;
 const NO_DEVICE: u32 = 100;
 const NOT_READY: u32 = 600;
 
-/// Whether what was asked for is done: `CUDA_ERROR_NOT_READY` is no error.
+/// Returns whether a queried operation is done: `CUDA_ERROR_NOT_READY` is not an error.
 pub(super) fn check_ready(call: &str, result: sys::CUresult) -> Result<bool, DeviceError> {
     if result as u32 == NOT_READY { Ok(false) } else { check(call, result).map(|()| true) }
 }
 
-/// What a driver's answer means here.
+/// Converts an error code of the driver.
 pub(super) fn check(call: &str, result: sys::CUresult) -> Result<(), DeviceError> {
     let code = result as u32;
     if code == 0 {
@@ -152,7 +152,7 @@ pub(super) fn check(call: &str, result: sys::CUresult) -> Result<(), DeviceError
     let message = format!("{call}: {}", name_of(result));
     Err(match code {
         OUT_OF_MEMORY => DeviceError::OutOfMemory(message),
-        // Images and PTX that this device or driver does not take; functions that it has not.
+        // Images and PTX that this device or driver does not accept, and missing functions.
         200 | 209 | 218 | 221 | 222 | 223 | 225 | 300 | 500 | 801 => {
             DeviceError::Unsupported(message)
         }
@@ -161,16 +161,17 @@ pub(super) fn check(call: &str, result: sys::CUresult) -> Result<(), DeviceError
     })
 }
 
-/// Whether every later call in the context, or in the process, fails too ("sticky" errors).
+/// True if every later call in the context, or in the process, fails too ("sticky" errors).
 fn is_final(code: u32) -> bool {
     match code {
         // Deinitialised, device unavailable, no device, invalid device, no context.
         4 | 46 | 100 | 101 | 201 => true,
         // Uncorrectable memory and NVLink errors, and those contained to this process.
         214 | 220 | 226 => true,
-        // Illegal address, launch timeout, context destroyed, assertion, and what else kernels do wrong.
+        // Illegal address, launch timeout, destroyed context, assertion, and other errors of kernels.
         700 | 702 | 709 | 710 | 714..=719 | 721 => true,
-        // System and driver do not fit, the server of the multi-process service is gone or has ended this process' work.
+        // Driver and kernel module do not match, or the server of the multi-process service is gone or has ended this
+        // process' work.
         802..=810 => true,
         // External device, unknown.
         911 | 999 => true,
@@ -193,9 +194,9 @@ fn name_of(result: sys::CUresult) -> String {
 mod tests {
     use super::*;
 
-    /// A function that is used and not looked for would end the process on a driver that has not got it.
+    /// If a function were used but not checked for, a driver without it would end the process.
     #[test]
-    fn every_function_that_is_used_is_looked_for() {
+    fn every_used_driver_function_is_checked_for() {
         let sources = concat!(
             include_str!("calibrate.rs"),
             include_str!("context.rs"),
@@ -220,7 +221,7 @@ mod tests {
     }
 
     #[test]
-    fn errors_that_only_a_new_context_ends_are_told_from_others() {
+    fn errors_that_need_a_new_context_are_distinguished() {
         for (code, is) in [
             (700, true),
             (719, true),

@@ -1,8 +1,8 @@
 //! A lane of a GPU: a stream, slots in pinned memory and on the device, and the plan as graphs.
 //!
-//! A submission is one launch of a graph, which holds all copies and kernels of a batch of a quarter, half or the full capacity:
-//! the smallest that the batch fits in. A plan with packed payload has no graphs: how much payload there is differs too much,
-//! so its steps are put on the stream one by one, with the bytes that there are.
+//! A submission launches one graph, which contains all copies and kernels of a batch of a quarter, half or the full
+//! capacity. The smallest graph that the batch fits in is used. A plan with packed payload has no graphs, because the
+//! amount of payload differs too much: its steps are put on the stream one by one, with the actual number of bytes.
 
 mod kernels;
 
@@ -21,16 +21,16 @@ use crate::device::{DeviceError, DeviceLane, Poll, SlotId, Table, Ticket};
 use crate::kernel::{Kernel, Launch, TILE};
 use crate::plan::Plan;
 
-/// Bytes between the words that the device writes: a cache line each.
+/// Bytes between the words that the device writes: each has a cache line of its own.
 const LINE: usize = 64;
-/// Slots begin at multiples of this, as the driver's allocations do.
+/// The alignment of slots, which is that of the driver's allocations.
 const ALIGN: usize = 256;
-/// Each so many polls in vain, the driver is asked whether the device still works.
+/// After this number of polls without success, the driver is asked whether the device still works.
 const LOOK: u32 = 256;
-/// How long a lane that is dropped waits for batches under way.
+/// The maximum time that a dropped lane waits for batches in flight.
 const PARTING: Duration = Duration::from_millis(20);
 
-/// A kernel and what it is given.
+/// A kernel and its parameters.
 pub(super) struct Step {
     pub(super) kernel: Kernel,
     pub(super) function: Arc<Function>,
@@ -42,31 +42,31 @@ pub(super) struct Lane {
     tables: usize,
     slots: Vec<Slot>,
     sequence: u32,
-    /// Polls in vain.
+    /// The number of polls without success.
     polls: u32,
-    /// None when it is dropped.
+    /// `None` after the lane was dropped.
     resources: Option<Box<Resources>>,
 }
 
 struct Slot {
-    /// Of the batch that was in it last.
+    /// The number of the last batch in the slot.
     sequence: u32,
     state: State,
-    /// Those that the batch under way uses.
+    /// The tables that the batch in flight uses.
     tables: Vec<Table>,
 }
 
 enum State {
-    /// With what became of the last batch.
+    /// The slot belongs to the host, with the outcome of the last batch.
     Here(Poll),
-    /// The device works on it.
+    /// The device processes its batch.
     UnderWay,
-    /// Its batch was submitted in part, and is worth nothing when that is done.
+    /// Its batch was submitted only in part, and its results are invalid.
     Spoilt,
 }
 
 impl Slot {
-    /// The device is done with it.
+    /// The device is done with the slot.
     fn end(&mut self, outcome: Poll) {
         self.state = State::Here(outcome);
         self.tables.clear();
@@ -77,19 +77,19 @@ impl Slot {
     }
 }
 
-/// What the device knows of. Fields are freed in their order.
+/// The resources that the device uses. Fields are dropped in this order.
 struct Resources {
-    /// By slot, in rising order of capacity.
+    /// For each slot, graphs in ascending order of capacity.
     graphs: Vec<Vec<(usize, Graph)>>,
     stream: Stream,
     steps: Vec<Step>,
     complete: Arc<Function>,
     memory: DeviceMemory,
-    /// A line a slot with its word, then the slots.
+    /// A cache line with a word for each slot, then the slots.
     host: HostMemory,
     slots: usize,
     stride: usize,
-    /// Tables of batches under way, when the lane is gone.
+    /// Tables of batches in flight, after the lane was dropped.
     tables: Vec<Table>,
 }
 
@@ -104,25 +104,25 @@ impl Resources {
         self.stream.context()
     }
 
-    /// A slot's memory on the device.
+    /// The address of a slot on the device.
     fn device(&self, slot: usize) -> u64 {
         self.memory.address() + (slot * self.stride) as u64
     }
 
-    /// A slot's memory on the host.
+    /// The address of a slot on the host.
     fn host(&self, slot: usize) -> *mut u8 {
         let at = (self.slots * LINE).next_multiple_of(ALIGN) + slot * self.stride;
         self.host.host().wrapping_add(at)
     }
 
-    /// The number of the batch in the slot that was done last.
+    /// The number of the last batch of the slot that is done.
     fn word(&self, slot: usize) -> u32 {
         let word = self.host.host().wrapping_add(slot * LINE).cast();
         // SAFETY: a word of our memory, aligned, written by the device alone: atomically, for it is a word.
         unsafe { AtomicU32::from_ptr(word) }.load(Ordering::Acquire)
     }
 
-    /// Puts the copies to the device on a stream.
+    /// Enqueues the copies to the device.
     fn copy_in(
         &self,
         stream: &Stream,
@@ -140,7 +140,7 @@ impl Resources {
         Ok(())
     }
 
-    /// Puts the kernels on a stream.
+    /// Enqueues the kernels.
     fn launch(&self, stream: &Stream, slot: usize, rows: usize) -> Result<(), DeviceError> {
         let mut device = self.device(slot);
         for step in &self.steps {
@@ -154,7 +154,7 @@ impl Resources {
         Ok(())
     }
 
-    /// Puts a batch's steps on the stream.
+    /// Enqueues all steps of a batch.
     fn enqueue(
         &self,
         plan: &Plan,
@@ -191,7 +191,7 @@ impl Resources {
         }
     }
 
-    /// The batch sizes for which there are graphs.
+    /// The batch sizes that have graphs.
     fn buckets(plan: &Plan) -> Vec<usize> {
         if plan.payload_bytes != 0 {
             return Vec::new();
@@ -250,7 +250,7 @@ impl Lane {
         DeviceError::Step("the lane is closed".to_owned())
     }
 
-    /// Takes note of what the device has done in a slot since.
+    /// Updates the state of a slot from the word that the device writes.
     fn look(&mut self, id: SlotId) {
         let (Some(slot), Some(resources)) = (self.slots.get_mut(id.0), &self.resources) else {
             return;
@@ -265,7 +265,7 @@ impl Lane {
         }
     }
 
-    /// Asks the driver whether the device still works on what it was given.
+    /// Asks the driver whether the device still works.
     fn ask(&mut self) {
         let Some(resources) = &self.resources else { return };
         if !resources.stream.is_idle().unwrap_or(false) {
@@ -276,7 +276,7 @@ impl Lane {
             if let Some(slot) = self.slots.get_mut(id)
                 && matches!(slot.state, State::UnderWay)
             {
-                slot.fail("the stream ended without the batch's word");
+                slot.fail("the stream ended, but the batch was not reported as done");
             }
         }
     }
@@ -395,7 +395,7 @@ impl Drop for Lane {
     fn drop(&mut self) {
         let Some(mut resources) = self.resources.take() else { return };
         let context = resources.context().clone();
-        // Freeing takes as long as a few batches anyway: only what hangs is left to others.
+        // Freeing takes as long as a few batches anyway; only hanging work is left to the context.
         let start = Instant::now();
         while !context.is_lost() && !resources.is_idle() && start.elapsed() < PARTING {
             thread::sleep(Duration::from_micros(20));

@@ -1,31 +1,32 @@
-//! The CUDA backend: a GPU through NVIDIA's driver library, which is looked for at run time.
+//! The CUDA backend: a GPU through NVIDIA's driver library, which is searched for at run time.
 //!
-//! * `driver` finds the library and the device, and tells errors that end with a call from those that end a context.
-//! * `context` owns what is allocated on the device, each kind a type that frees itself.
+//! * `driver` finds the library and the device. It distinguishes errors of one call from errors of a whole context.
+//! * `context` owns everything that is allocated on the device. Each kind of resource is a type that frees itself.
 //! * `compile` makes kernels for the device's architecture.
-//! * `prove` has a device that was just opened show that it works.
-//! * `lane` runs plans: pinned slots, a graph a batch size, a word in memory for each batch that is done.
-//! * [`calibrate`] measures what the bus, a launch and a submission cost.
+//! * `prove` tests a device that was just opened.
+//! * `lane` runs plans: slots in pinned memory, a graph per batch size, and a word in memory for each finished batch.
+//! * [`calibrate`] measures the cost of the bus, of a launch and of a submission.
 //!
-//! Nothing here ends the process: what the driver says becomes a [`DeviceError`], and a context that is beyond repair is reset when
-//! all who used it have let go, so that [`open`] can begin anew.
+//! Nothing here ends the process. Errors of the driver become a [`DeviceError`]. A context that does not work any more
+//! is reset when all its users have released it, so that [`open`] can open the device again.
 //!
-//! # What it was run on
-//! The tests run all of this against a driver library of their own, `tests/fake/libcuda.c`, which works on the processor and is
-//! strict about how it is called; and again on a GPU, where there is one. The fake driver says nothing of a GPU's speed: no figure
-//! that comes of it means anything. Nor does it say whether a real driver keeps to its manual. The kernels' PTX runs in the tests,
-//! too, by an interpreter (`kernel/testing/ptx.rs`) that checks each load and store, and races. What a GPU has to show, and none
-//! has so far:
+//! # Tests
 //!
-//! * that its driver takes the PTX, and that what it makes of it does what the PTX says; the same for machine code that the
-//!   compiler library makes at run time;
-//! * that results lie in the host's memory when the host sees the word of the kernel behind the copies. The order of the
-//!   stream (the copy's end is before the kernel's beginning), the fence in `complete.ptx` (cumulative, for the whole system)
-//!   and the host's acquiring load say so;
+//! The tests run all of this with a fake driver library, `tests/fake/libcuda.c`, which works on the processor and
+//! checks strictly how it is called. They run again on a GPU, if there is one. Times that are measured with the fake
+//! driver have no meaning, and it cannot show whether a real driver behaves as its manual says. The tests also run the
+//! kernels' PTX in an interpreter (`kernel/testing/ptx.rs`), which checks each load and store, and finds races. Only a
+//! GPU can show, and none has run it so far:
+//!
+//! * that its driver accepts the PTX and translates it correctly, and the same for machine code that the compiler
+//!   library makes at run time;
+//! * that the results are in the host's memory when the host sees the word that the last kernel writes, after the
+//!   copies. The order of the stream (a copy ends before the kernel begins), the fence in `complete.ptx` (cumulative,
+//!   for the whole system) and the host's acquiring load ensure it;
 //! * that the driver registers memory of the host, or else allocates it, in the container that it is used in;
-//! * that a process can go on with a device after a kernel did wrong on it. The manual does not promise it; `prove` finds
-//!   out, and sections stay on the CPU if not;
-//! * that a reset ends a kernel that hangs. If the call does not come back, the GPU stays closed until the process ends;
+//! * that a process can continue with a device after a kernel caused an error. The manual does not promise it. `prove`
+//!   tests it, and sections stay on the CPU if it fails;
+//! * that a reset ends a kernel that hangs. If the call does not return, the GPU stays closed until the process ends;
 //! * what a submission costs, and how many threads should share a text: see [`calibrate`].
 
 #![allow(unsafe_code, reason = "the driver is a C library")]
@@ -58,23 +59,24 @@ use crate::device::{
 use crate::kernel::Kernel;
 use crate::plan::Plan;
 
-/// The kernel that says that a batch is done, for every device from compute capability 8.0 on.
+/// The kernel that writes that a batch is done, for every device of compute capability 8.0 or later.
 const COMPLETE: &str = concat!(include_str!("complete.ptx"), "\0");
 
-/// How long a context that goes in good order may take.
+/// The maximum time that a normal release of a context takes.
 const GOING: Duration = Duration::from_secs(1);
 
-/// What was opened last on a device.
+/// The last opened context of a device.
 struct Opened {
     device: Weak<Gpu>,
     context: Weak<Context>,
     gone: Arc<Gone>,
 }
 
-/// Opens a GPU by its number, or gives the one that is open.
+/// Opens a GPU by its number, or returns the open one.
 ///
 /// # Errors
-/// There is no driver, no such GPU, no kernels for it; or it was lost, and not all of it is let go, or it could not be reset.
+/// There is no driver, no such GPU, or no kernel for it; or the GPU was lost, and either some of its resources are
+/// still in use or it could not be reset.
 pub fn open(ordinal: usize) -> Result<Arc<dyn Device>, WhyNot> {
     open_gpu(ordinal).map(|gpu| gpu as Arc<dyn Device>)
 }
@@ -90,7 +92,7 @@ fn open_gpu(ordinal: usize) -> Result<Arc<Gpu>, WhyNot> {
     }
     let mut context = all.get(&ordinal).and_then(|opened| opened.context.upgrade());
     if let Some(held) = &context {
-        // A lane that was dropped may be all that still holds it.
+        // A dropped lane may be the only one that still holds the context.
         let _ = held.tidy();
         if held.is_lost() {
             context = None;
@@ -106,7 +108,7 @@ fn open_gpu(ordinal: usize) -> Result<Arc<Gpu>, WhyNot> {
             Context::retain(description.device).map_err(why)?
         }
     };
-    // Known before anything can fail: who tries again must wait for the context to go.
+    // Stored before anything can fail: a later attempt must wait until the context is released.
     let opened = all.entry(ordinal).insert_entry(Opened {
         device: Weak::new(),
         context: Arc::downgrade(&context),
@@ -118,7 +120,7 @@ fn open_gpu(ordinal: usize) -> Result<Arc<Gpu>, WhyNot> {
 }
 
 impl Opened {
-    /// Waits a moment for the context to go.
+    /// Waits a moment until the context is released.
     fn is_gone(&self) -> Result<(), WhyNot> {
         if self.context.strong_count() != 0 {
             return Err(WhyNot("the GPU was lost and is still in use".to_owned()));
@@ -164,7 +166,7 @@ impl Gpu {
             kernels: Lock::default(),
             uploads: Lock::new(Stream::new(context)?),
         };
-        // A device for which no kernel is to be had is none, nor is one that does not work.
+        // A device is rejected if a kernel is missing for it, or if it does not work.
         gpu.kernel(Kernel::Invert)?;
         prove::works(context, &gpu.complete)?;
         Ok(gpu)
@@ -183,7 +185,7 @@ impl Gpu {
 
 impl Drop for Gpu {
     fn drop(&mut self) {
-        // Tables are freed with the context, which no upload keeps.
+        // Tables are freed with the context, and an upload does not keep the context.
         let (uploads, start) = (self.uploads.lock(), Instant::now());
         while uploads.is_idle() == Ok(false) && start.elapsed() < GOING {
             thread::sleep(Duration::from_micros(100));
@@ -260,7 +262,7 @@ impl TableMemory for CudaTable {
     }
 
     fn is_resident(&self) -> Result<bool, DeviceError> {
-        // Asked with every batch: once it is there, no lock and no call.
+        // This is checked for every batch: once the table has arrived, it needs neither a lock nor a call.
         if self.resident.load(Ordering::Acquire) {
             return Ok(true);
         }

@@ -2,7 +2,7 @@
 
 use std::alloc::{Layout, alloc_zeroed, dealloc};
 
-/// What the driver registers is rounded to pages, so that nobody else's memory may share one.
+/// The driver registers whole pages, so other memory must not share them.
 const PAGE: usize = 4096;
 
 /// Zeroed pages, freed when dropped.
@@ -15,7 +15,7 @@ pub(super) struct Pages {
 unsafe impl Send for Pages {}
 
 impl Pages {
-    /// At least so many bytes, if the system has them.
+    /// Allocates at least this many bytes; `None` if the system has not enough.
     pub(super) fn new(bytes: usize) -> Option<Self> {
         let bytes = bytes.max(1).checked_next_multiple_of(PAGE)?;
         let layout = Layout::from_size_align(bytes, PAGE).ok()?;

@@ -1,7 +1,7 @@
-//! A proof that a device works, before anybody relies on it.
+//! Tests a device before it is used.
 //!
-//! NVIDIA's manual does not promise that a process can go on with a device after a kernel did wrong on it, context reset or not.
-//! So a device that was just opened has to show that it can do what each batch asks of it.
+//! NVIDIA's manual does not promise that a process can continue with a device after a kernel caused an error, even if
+//! the context was reset. So a device that was just opened must do what each batch needs.
 
 use std::ffi::c_void;
 use std::sync::Arc;
@@ -13,12 +13,12 @@ use super::context::{Context, DeviceMemory, Function, HostMemory, Stream};
 use crate::device::DeviceError;
 use crate::device::slot::HEADER;
 
-/// How long it may take.
+/// The maximum duration of the test.
 const MOST: Duration = Duration::from_secs(2);
-/// What goes to the device and comes back.
+/// The word that is copied to the device and back.
 const WORD: u32 = 0x6d69_6c6c;
 
-/// Copies a header to the device and has the last kernel of every plan write its number to memory of the host.
+/// Copies a header to the device, and lets the last kernel of every plan write its number to memory of the host.
 pub(super) fn works(context: &Arc<Context>, complete: &Function) -> Result<(), DeviceError> {
     let stream = Stream::new(context)?;
     let memory = DeviceMemory::new(context, HEADER)?;
@@ -39,7 +39,7 @@ pub(super) fn works(context: &Arc<Context>, complete: &Function) -> Result<(), D
         wait(&stream)
     };
     if let Err(error) = run() {
-        // What is under way would be freed with this return: nothing is, any more, in a context that is lost.
+        // The memory would be freed by this return while it is in use. In a lost context nothing is in use.
         context.lose(error.to_string());
         return Err(error);
     }
@@ -53,9 +53,7 @@ fn wait(stream: &Stream) -> Result<(), DeviceError> {
     let start = Instant::now();
     while !stream.is_idle()? {
         if start.elapsed() > MOST {
-            return Err(DeviceError::Step(
-                "it does not come to an end of a single word".to_owned(),
-            ));
+            return Err(DeviceError::Step("it does not finish copying a single word".to_owned()));
         }
         thread::sleep(Duration::from_micros(20));
     }

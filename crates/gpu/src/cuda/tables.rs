@@ -1,8 +1,8 @@
 //! Tables in a context's memory.
 //!
-//! They belong to the context, and what is handed out names them alone: a table that somebody forgot must not keep a lost device
-//! from being opened anew. Freeing waits for the device, so a table that is dropped, perhaps by a packet thread, is freed by the
-//! next one who opens a lane or loads a table.
+//! They belong to the context, and handles only name them: a handle that is kept too long must not prevent a lost
+//! device from being reopened. Freeing waits for the device. So a table that is dropped, perhaps by a packet thread,
+//! is freed by the next call that opens a lane or loads a table.
 
 use std::collections::HashMap;
 use std::mem;
@@ -17,17 +17,17 @@ use crate::device::{DeviceError, Old};
 
 #[derive(Default)]
 pub(super) struct Tables {
-    /// By their address.
+    /// Tables by address.
     here: HashMap<sys::CUdeviceptr, Arrival>,
-    /// Those that nobody uses any more.
+    /// Tables that are no longer used.
     left: Vec<(sys::CUdeviceptr, Arrival)>,
 }
 
-/// A table's way to the device.
+/// The upload of a table.
 struct Arrival {
-    /// Marks its end; none when that is past.
+    /// Marks the end of the upload; `None` after it has ended.
     event: Option<Event>,
-    /// What is copied, until then.
+    /// The words that are copied, until the end of the upload.
     _words: Option<Arc<Vec<u32>>>,
 }
 
@@ -38,7 +38,8 @@ struct Event(sys::CUevent);
 unsafe impl Send for Event {}
 
 impl Context {
-    /// Begins to load a table, as another one but for what has changed if there is one; where it will be.
+    /// Begins to load a table, and returns its address. If an old table is given, only the changed words are
+    /// uploaded, and the others are copied from it.
     pub(super) fn load(
         self: &Arc<Self>,
         uploads: &Stream,
@@ -50,7 +51,7 @@ impl Context {
         if !words.is_empty() {
             let mark = copy(uploads, &memory, words, old).and_then(|()| self.mark(uploads));
             if mark.is_err() {
-                // The copies use memory that is freed with this return.
+                // The copies would use memory that is freed by this return.
                 let _ = uploads.synchronize();
             }
             event = Some(mark?);
@@ -79,7 +80,7 @@ impl Context {
         }
     }
 
-    /// Whether all of a table is there.
+    /// True if all of a table has arrived.
     pub(super) fn has_arrived(&self, address: sys::CUdeviceptr) -> Result<bool, DeviceError> {
         let mut tables = self.tables();
         let Some(arrival) = tables.here.get_mut(&address) else {
@@ -106,7 +107,7 @@ impl Context {
         self.free("cuEventDestroy", || unsafe { sys::cuEventDestroy_v2(event.0) });
     }
 
-    /// Nobody uses a table any more.
+    /// Notes that a table is no longer used.
     pub(super) fn leave_table(&self, address: sys::CUdeviceptr) {
         let mut tables = self.tables();
         if let Some(arrival) = tables.here.remove(&address) {
@@ -114,7 +115,7 @@ impl Context {
         }
     }
 
-    /// Frees tables that nobody uses and that have arrived.
+    /// Frees tables that are no longer used and whose upload has ended.
     pub(super) fn tidy_tables(&self) {
         let left = mem::take(&mut self.tables().left);
         for (address, mut arrival) in left {
@@ -127,7 +128,7 @@ impl Context {
         }
     }
 
-    /// Frees all of them. Nothing is under way but uploads: `uploads` are over, since their stream is gone.
+    /// Frees all tables. No work but uploads can be in flight, and these have ended because their stream is gone.
     pub(super) fn free_tables(&self) {
         let tables = mem::take(&mut *self.tables());
         for (address, arrival) in tables.here.into_iter().chain(tables.left) {

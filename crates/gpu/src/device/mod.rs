@@ -1,17 +1,21 @@
-//! The device seam: what a section needs of a GPU, or of what stands for one.
+//! The interface to a device: what a section needs from a GPU or from a substitute.
 //!
-//! A [`Device`] is shared by all threads; each thread submits through a [`DeviceLane`] of its own, without locks. Nothing here
-//! blocks but opening, loading and quiescing.
+//! A [`Device`] is shared by all threads. Each thread submits batches through its own [`DeviceLane`], without locks.
+//! Only opening, loading and quiescing block.
 //!
-//! # When it fails
-//! * A batch fails ([`DeviceError::Step`]): its slot comes back when nothing of it is under way any more; others go on.
-//! * A batch does not come back: the user of the lane decides when to give it up. The slot stays the device's until
-//!   [`poll`](DeviceLane::poll) says otherwise; the user drops the lane when it has no use for the rest of it.
-//! * The device is lost ([`DeviceError::Lost`]): every batch under way fails, and every later call. Its users drop their lanes
-//!   and tables, and open it anew, which succeeds when all of it is let go and it works again.
+//! # Failures
 //!
-//! A lane can be dropped at any time, which may take some 20 ms: memory that the device may still write to is kept until it is
-//! sure that it does not.
+//! * A batch fails ([`DeviceError::Step`]): its slot becomes free when no part of the batch is in flight any more.
+//!   Other batches continue.
+//! * A batch does not end: the owner of the lane decides when to give it up. The slot belongs to the device until
+//!   [`poll`](DeviceLane::poll) returns another result. The owner drops the lane if it does not need the other
+//!   batches.
+//! * The device is lost ([`DeviceError::Lost`]): every batch in flight fails, and every later call. The users drop
+//!   their lanes and tables, and open the device again. This succeeds when all of them are dropped and the device
+//!   works.
+//!
+//! A lane can be dropped at any time, which may take some 20 ms. Memory that the device may still write to is kept
+//! until it is certain that the device does not write to it.
 
 pub(crate) mod slot;
 
@@ -23,44 +27,44 @@ use std::time::Duration;
 
 use crate::plan::Plan;
 
-/// What is known of a device.
+/// Properties of a device.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Caps {
-    /// Which backend it is: `cuda`, `host`, `simulator`.
+    /// The name of the backend: `cuda`, `host` or `simulator`.
     pub backend: &'static str,
-    /// The device's own name, and why it was taken: for the start-up line.
+    /// The device's own name, and why it was chosen, for the message at the start.
     pub name: String,
     /// Bytes of device memory.
     pub memory: u64,
-    /// Whether [`DeviceLane::submit`] comes back before the work is done.
+    /// True if [`DeviceLane::submit`] returns before the work is done.
     pub asynchronous: bool,
 }
 
-/// What went wrong with a device.
+/// An error of a device.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 pub enum DeviceError {
-    /// There is not enough memory on the device or for it.
+    /// There is not enough memory on the device or on the host.
     #[error("out of memory: {0}")]
     OutOfMemory(String),
-    /// A step failed; the device may go on with other batches.
+    /// A step failed. The device can process other batches.
     #[error("{0}")]
     Step(String),
-    /// The device is gone, or in a state that only opening it anew ends.
+    /// The device does not work any more, until it is opened again.
     #[error("the device is lost: {0}")]
     Lost(String),
-    /// The device does not know something that the plan needs.
+    /// The device lacks something that the plan needs.
     #[error("not possible on this device: {0}")]
     Unsupported(String),
 }
 
 impl DeviceError {
-    /// Whether only opening the device anew helps.
+    /// True if the device must be opened again.
     pub fn is_lost(&self) -> bool {
         matches!(self, Self::Lost(_))
     }
 }
 
-/// Why there is no device: a sentence without its full stop, for the start-up line.
+/// Why there is no device: a sentence without a full stop, for the message at the start.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 #[error("{0}")]
 pub struct WhyNot(pub String);
@@ -71,12 +75,12 @@ impl From<WhyNot> for DeviceError {
     }
 }
 
-/// Tells an opened device from all others of the process, so that no table is used on another than its own.
+/// Identifies an opened device within the process, so that a table is used only on its own device.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub struct DeviceId(u64);
 
 impl DeviceId {
-    /// One that nothing else has.
+    /// A new, unique identifier.
     pub fn new() -> Self {
         static NEXT: AtomicU64 = AtomicU64::new(1);
         Self(NEXT.fetch_add(1, Ordering::Relaxed))
@@ -89,26 +93,28 @@ impl Default for DeviceId {
     }
 }
 
-/// A GPU, or what stands for one.
+/// A GPU or a substitute.
 pub trait Device: Send + Sync {
-    /// What is known of it.
+    /// Its properties.
     fn caps(&self) -> &Caps;
 
-    /// Which one it is; another one when it was opened anew.
+    /// Its identifier, which changes when the device is opened again.
     fn id(&self) -> DeviceId;
 
-    /// Whether it is lost: whatever is asked of it fails, now and later.
+    /// True if it is lost: every call fails, now and later.
     fn is_lost(&self) -> bool;
 
-    /// Begins to load a table; it can be used in plans when it [is resident](Table::is_resident). On a stream of its
-    /// own: batches in flight go on. Takes as long as a copy in memory: for control threads.
+    /// Begins to load a table, which can be used in plans when it [is resident](Table::is_resident). The copy uses a
+    /// stream of its own, so batches in flight continue. The call takes as long as a copy in memory, so it is for
+    /// control threads.
     ///
     /// # Errors
-    /// There is no room, or the device is lost.
+    /// There is not enough memory, or the device is lost.
     fn load_table(&self, words: &Arc<Vec<u32>>) -> Result<Table, DeviceError>;
 
-    /// As [`load_table`](Self::load_table), of a table that is another one but for some words: a device with memory of its
-    /// own copies the other one there and gets these words alone. `old` is to be kept until the new one is resident.
+    /// As [`load_table`](Self::load_table), for a table that differs from another one in some words. A device with
+    /// its own memory copies the old table there, and receives only the changed words. Keep `old` until the new table
+    /// is resident.
     ///
     /// # Errors
     /// As [`load_table`](Self::load_table).
@@ -117,60 +123,60 @@ pub trait Device: Send + Sync {
         self.load_table(words)
     }
 
-    /// Makes ready to run a plan from one thread, with `slots` batches under way at most. Takes milliseconds, the first time
-    /// on a GPU as long as compiling kernels (tenths of a second).
+    /// Prepares to run a plan from one thread, with at most `slots` batches in flight. It takes milliseconds, or
+    /// tenths of a second if a GPU's kernels must first be compiled.
     ///
     /// # Errors
-    /// There is no room, a kernel is not to be had, or the device is lost.
+    /// There is not enough memory, a kernel is missing, or the device is lost.
     fn open_lane(&self, plan: &Arc<Plan>, slots: usize)
     -> Result<Box<dyn DeviceLane>, DeviceError>;
 }
 
-/// A table that another one is made of.
+/// The table from which another one is made.
 #[derive(Clone, Copy, Debug)]
 pub struct Old<'a> {
-    /// It is resident on the same device.
+    /// The table, which must be resident on the same device.
     pub table: &'a Table,
-    /// How long it is; at most as long as the new one.
+    /// Its length in words, at most that of the new table.
     pub words: usize,
-    /// Where the new one may differ, all words behind the old one's end among them.
+    /// The ranges in which the new table may differ, including all words after the old table's end.
     pub changed: &'a [Range<usize>],
 }
 
-/// A table on a device, freed with the last clone. Clones name the same table.
+/// A table on a device. Clones refer to the same table, which is freed with the last one.
 #[derive(Clone)]
 pub struct Table(Arc<dyn TableMemory>);
 
-/// What a backend keeps of a table.
+/// The backend's part of a table.
 pub trait TableMemory: Send + Sync {
-    /// On which device it is.
+    /// The device that it is on.
     fn device(&self) -> DeviceId;
-    /// Where it is, for kernels.
+    /// Its address, for kernels.
     fn address(&self) -> u64;
-    /// Whether all of it has arrived; an error when it never will.
+    /// True if all of it has arrived.
     ///
     /// # Errors
-    /// It could not be loaded.
+    /// It could not be loaded, and never will arrive.
     fn is_resident(&self) -> Result<bool, DeviceError>;
 }
 
 impl Table {
-    /// A backend's table.
+    /// Wraps a backend's table.
     pub fn new(memory: Arc<dyn TableMemory>) -> Self {
         Self(memory)
     }
 
-    /// On which device it is.
+    /// The device that it is on.
     pub fn device(&self) -> DeviceId {
         self.0.device()
     }
 
-    /// Where it is on the device.
+    /// Its address on the device.
     pub fn address(&self) -> u64 {
         self.0.address()
     }
 
-    /// Whether all of it has arrived.
+    /// True if all of it has arrived.
     ///
     /// # Errors
     /// It could not be loaded.
@@ -185,46 +191,46 @@ impl fmt::Debug for Table {
     }
 }
 
-/// Which of a lane's slots.
+/// The index of a slot in a lane.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub struct SlotId(pub usize);
 
-/// A batch under way.
+/// A batch in flight.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub struct Ticket {
     /// Its slot.
     pub slot: SlotId,
-    /// Its number: grows by one with each submission of the lane.
+    /// Its number, which increases by one with each submission of the lane.
     pub sequence: u32,
 }
 
-/// What became of a batch so far.
+/// The state of a batch.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Poll {
-    /// It is under way.
+    /// It is in flight.
     Pending,
-    /// It is done: results lie in the slot.
+    /// It is done: the slot contains the results.
     Done,
-    /// It failed: what lies in the slot is worth nothing.
+    /// It failed: the contents of the slot are invalid.
     Failed(DeviceError),
 }
 
-/// One thread's way to a device, for one plan.
+/// A thread's access to a device, for one plan.
 pub trait DeviceLane: Send {
-    /// How many slots there are.
+    /// The number of slots.
     fn slots(&self) -> usize;
 
-    /// The host's memory of a slot, [`Plan::slot_bytes`] long; none while a batch is under way in it, or was when the
-    /// device failed and it is not sure that it writes no more. The first bytes, as long as a
-    /// [`Header`](crate::kernel::Header), are the lane's.
+    /// The host's memory of a slot, [`Plan::slot_bytes`] long. `None` while a batch is in flight in it, or after a
+    /// failure, as long as the device might write to it. The first bytes, the size of a
+    /// [`Header`](crate::kernel::Header), belong to the lane.
     fn block(&mut self, slot: SlotId) -> Option<&mut [u8]>;
 
-    /// Submits the batch that lies in a slot: `rows` packets with `payload` bytes of packed payload. The lane writes the
-    /// slot's header. `tables[i]` is table number `i` of the plan's launches ([`Launch::table`](crate::kernel::Launch)), all
-    /// resident on this device; they are kept until the batch is done.
+    /// Submits the batch in a slot: `rows` packets with `payload` bytes of packed payload. The lane writes the slot's
+    /// header. `tables[i]` is table number `i` of the plan's launches ([`Launch::table`](crate::kernel::Launch)). All
+    /// tables must be resident on this device; they are kept until the batch is done.
     ///
     /// # Errors
-    /// It was not submitted: the slot is as it was, unless the device is lost.
+    /// The batch was not submitted. The slot is unchanged, unless the device is lost.
     fn submit(
         &mut self,
         slot: SlotId,
@@ -233,17 +239,17 @@ pub trait DeviceLane: Send {
         tables: &[Table],
     ) -> Result<Ticket, DeviceError>;
 
-    /// What became of a batch: the same answer until its slot is submitted again. A read of a word of memory while all is well,
-    /// no call of a driver.
+    /// The state of a batch. It stays the same after the batch has ended, until its slot is submitted again. Normally
+    /// it reads a word of memory, without a call of the driver.
     fn poll(&mut self, ticket: Ticket) -> Poll;
 
-    /// Runs the kernels of the batch that lies in each slot, over and over and without copies, those of all slots at once: for
-    /// measurements of the kernels by themselves. Each slot's run `times` times one behind the other. Gives how long that
-    /// takes by the host's clock, preparations left out; meanwhile nothing else can be submitted. `rows`, `payload` and
-    /// `tables` as in [`submit`](Self::submit), for every slot.
+    /// Runs the kernels of the batch in each slot repeatedly and without copies, all slots at the same time, to
+    /// measure the kernels alone. Each slot runs `times` times. Returns the time by the host's clock, without
+    /// preparations. Nothing else can be submitted meanwhile. `rows`, `payload` and `tables` are as in
+    /// [`submit`](Self::submit), for every slot.
     ///
     /// # Errors
-    /// As `submit`, and [`Unsupported`](DeviceError::Unsupported) where kernels do not run by themselves.
+    /// As `submit`; and [`Unsupported`](DeviceError::Unsupported) if the backend cannot run kernels alone.
     fn time_kernels(
         &mut self,
         rows: usize,
@@ -255,7 +261,8 @@ pub trait DeviceLane: Send {
         Err(DeviceError::Unsupported("kernels are not timed by themselves".to_owned()))
     }
 
-    /// Waits until nothing is under way any more, at most so long. False when the device may still write to slots; when true,
-    /// every slot is given out again, and what `poll` says is final. Of a lost device with batches under way it is never sure.
+    /// Waits until no batch is in flight, for at most `most`. If it returns true, every slot is available again, and
+    /// the result of `poll` is final. If it returns false, the device may still write to slots. For a lost device
+    /// with batches in flight it always returns false.
     fn quiesce(&mut self, most: Duration) -> bool;
 }

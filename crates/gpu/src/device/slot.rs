@@ -1,4 +1,4 @@
-//! What every backend does with a plan and a submission: checks them, lays the header, says what is copied.
+//! The part of a submission that is the same for every backend: checks, the header, and the ranges to copy.
 
 use std::mem::size_of;
 use std::ops::Range;
@@ -10,20 +10,21 @@ use crate::plan::{Area, Plan};
 /// Bytes of the header.
 pub(crate) const HEADER: usize = size_of::<Header>();
 
-/// Copies that have no more bytes than this between them are made as one: a copy of its own costs more.
+/// Two ranges with at most this number of bytes between them are copied as one, because another copy would cost more.
 const GAP: usize = 256;
 
-/// Bytes of a slot's memory: more than the plan says, since kernels read in units of up to 16 bytes, also at the end.
+/// The size of a slot's memory in bytes. It is larger than in the plan, because kernels read units of up to 16 bytes,
+/// also at the end.
 pub(crate) fn memory_of(plan: &Plan) -> usize {
     plan.slot_bytes.next_multiple_of(64) + 64
 }
 
-/// Tiles that hold so many rows.
+/// The number of tiles for this number of rows.
 pub(crate) fn tiles(rows: usize) -> usize {
     rows.div_ceil(TILE)
 }
 
-/// Parts of a slot, in rising order.
+/// Ranges of a slot, in ascending order.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub(crate) struct Ranges {
     parts: [Range<usize>; 4],
@@ -31,7 +32,7 @@ pub(crate) struct Ranges {
 }
 
 impl Ranges {
-    /// What goes to the device for a batch.
+    /// The ranges that are copied to the device for a batch.
     pub(crate) fn to_device(plan: &Plan, rows: usize, payload: usize) -> Self {
         let mut ranges = Self::default();
         for range in plan.copies(rows, payload).to_device {
@@ -40,7 +41,7 @@ impl Ranges {
         ranges
     }
 
-    /// What comes back from it.
+    /// The ranges that are copied back.
     pub(crate) fn to_host(plan: &Plan, rows: usize) -> Self {
         let mut ranges = Self::default();
         for range in plan.copies(rows, 0).to_host {
@@ -77,7 +78,7 @@ fn part(area: Area, rows: usize) -> Range<usize> {
     at..at + tiles(rows) * area.tile as usize
 }
 
-/// Checks that nothing of a plan lies outside of its slot, since kernels believe it.
+/// Checks that all parts of a plan are within its slot. Kernels rely on it.
 pub(crate) fn check_plan(plan: &Plan) -> Result<(), DeviceError> {
     let bad = |what: &str| Err(DeviceError::Unsupported(format!("a plan with {what}")));
     let inside = |from: usize, bytes: usize| {
@@ -102,7 +103,7 @@ pub(crate) fn check_plan(plan: &Plan) -> Result<(), DeviceError> {
     for step in &plan.steps {
         let launch = &step.launch;
         let last = plan.capacity - 1;
-        // One without a stride is no column, but a kernel that has none looks at its place none the less.
+        // A column with stride 0 does not exist, but kernels compute its address nevertheless.
         let fits = |column: &Column, width: usize| {
             (column.stride == 0 || column.at as usize >= HEADER) && inside(column.of(last), width)
         };
@@ -134,13 +135,13 @@ pub(crate) fn check_plan(plan: &Plan) -> Result<(), DeviceError> {
     Ok(())
 }
 
-/// How many tables the plan's batches need.
+/// The number of tables that the plan's batches need.
 pub(crate) fn tables_of(plan: &Plan) -> usize {
     let with_table = plan.steps.iter().filter(|step| step.has_table);
     with_table.map(|step| step.launch.table as usize + 1).max().unwrap_or(0)
 }
 
-/// Checks what is submitted.
+/// Checks the parameters of a submission.
 pub(crate) fn check_batch(
     plan: &Plan,
     device: DeviceId,
@@ -190,7 +191,7 @@ pub(crate) fn write_header(
     }
 }
 
-/// The number of the next batch: never 0, which stands for none.
+/// The number of the next batch. It is never 0, which means no batch.
 pub(crate) fn next_sequence(sequence: u32) -> u32 {
     sequence.wrapping_add(1).max(1)
 }
@@ -227,7 +228,7 @@ mod tests {
     }
 
     #[test]
-    fn a_plan_stays_in_its_slot() {
+    fn all_parts_of_a_plan_are_within_its_slot() {
         assert_eq!(check_plan(&plan()), Ok(()));
         let breaks: [fn(&mut Plan); 7] = [
             |plan| plan.capacity = 100,

@@ -2,7 +2,7 @@
 
 use zerocopy::{FromBytes, Immutable, IntoBytes, KnownLayout};
 
-/// Bytes at a multiple of 64.
+/// Bytes aligned to 64.
 pub(crate) struct Block(Box<[Line]>);
 
 #[derive(Clone, Copy, FromBytes, IntoBytes, Immutable, KnownLayout)]
@@ -10,7 +10,7 @@ pub(crate) struct Block(Box<[Line]>);
 struct Line([u8; 64]);
 
 impl Block {
-    /// Zeros: `bytes` of them, rounded up to a multiple of 64.
+    /// `bytes` zeros, rounded up to a multiple of 64.
     pub(crate) fn new(bytes: usize) -> Self {
         Self(vec![Line([0; 64]); bytes.div_ceil(64)].into_boxed_slice())
     }

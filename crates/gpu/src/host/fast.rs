@@ -1,4 +1,4 @@
-//! The host backend's fast mode: a batch is done when it is submitted.
+//! The host backend's fast mode: a batch is done when `submit` returns.
 
 use std::sync::Arc;
 use std::time::{Duration, Instant};
@@ -13,14 +13,14 @@ use crate::device::{
 };
 use crate::plan::Plan;
 
-/// The processor itself as a device: no copies, no threads, the same result each time.
+/// The processor as a device: no copies, no threads, and deterministic results.
 pub struct Fast {
     id: DeviceId,
     caps: Caps,
 }
 
 impl Fast {
-    /// Opens it. `why` says in the start-up line why it was taken.
+    /// Opens it. `why` is the reason for this backend, in the message at the start.
     pub fn open(why: &str) -> Arc<dyn Device> {
         let name = if why.is_empty() {
             "host backend".to_owned()
@@ -46,7 +46,7 @@ impl Device for Fast {
     }
 
     fn load_table(&self, words: &Arc<Vec<u32>>) -> Result<Table, DeviceError> {
-        // A table's own memory serves, if it begins where kernels want it.
+        // A table's own memory is used if it is aligned as kernels need it.
         let aligned = words.as_ptr().addr().is_multiple_of(16);
         let table = if aligned {
             FastTable { device: self.id, words: Words::Shared(words.clone()) }
@@ -117,7 +117,7 @@ struct FastLane {
 
 struct FastSlot {
     block: Block,
-    /// Of the batch that was in it last.
+    /// The number of the last batch in the slot.
     sequence: u32,
 }
 

@@ -13,7 +13,7 @@ pub(crate) struct HostLaunch {
     pub(crate) name: &'static str,
 }
 
-/// The steps of a plan in their order, a thread a row: no other is there to share one with.
+/// The steps of a plan in order, with one thread per row, because the host has no threads to share a row.
 pub(crate) fn compile_alone(plan: &Plan) -> Vec<HostLaunch> {
     let mut program = compile(plan);
     for (step, launch) in plan.steps.iter().zip(&mut program) {
@@ -35,7 +35,7 @@ pub(crate) fn compile(plan: &Plan) -> Vec<HostLaunch> {
 }
 
 impl HostLaunch {
-    /// Treats `rows` rows from `first` on of the batch whose header lies at the start of `slot`.
+    /// Processes `rows` rows from `first` on, of the batch whose header is at the start of `slot`.
     ///
     /// `slot` is [as long as](crate::device::slot::memory_of) the checked plan needs.
     pub(crate) fn run(&self, slot: &mut [u8], first: usize, rows: usize) {
@@ -48,7 +48,7 @@ impl HostLaunch {
         }
     }
 
-    /// A function that stands for a kernel, for tests of what happens to kernels that do wrong.
+    /// A launch of a function instead of a kernel, for tests of wrong kernels.
     #[cfg(test)]
     pub(crate) fn of(function: HostFunction) -> Self {
         Self { function, launch: Launch::default(), name: "bad" }

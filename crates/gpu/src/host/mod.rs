@@ -1,9 +1,9 @@
 //! The host backend: the kernels compiled for the processor, in two modes.
 //!
-//! * [`Fast`] runs a batch at once, on the slot itself. For machines without a GPU, and for simulated time: nothing of it
-//!   depends on a clock or a thread.
-//! * [`Simulator`] behaves as a GPU does, and worse: it has memory of its own, does things late and in any order, and fails
-//!   when [told to](Faults). For tests of everything that stands on a device.
+//! * [`Fast`] runs a batch at once, on the slot itself. It is for machines without a GPU, and for virtual time,
+//!   because it depends neither on a clock nor on a thread.
+//! * [`Simulator`] imitates a GPU in difficult conditions: it has its own memory, executes steps late and in any
+//!   order, and fails when [told to](Faults). It is for tests of the code that uses a device.
 
 mod block;
 mod fast;

@@ -8,7 +8,8 @@ use millrace_testkit::generate::payload::{NearMiss, Part, Place, http, plant};
 use super::testing::{Batch, Slice};
 use super::{Condition, Kernel, MAX_EXTENSIONS, NONE, PAYLOAD_LANES};
 
-/// The phrases of web application firewalls in requests, in what nearly is one, and in text, against the engine of the CPU.
+/// Searches for the phrases of web application firewalls in requests, in near misses and in text, and compares with
+/// the engine of the CPU.
 #[test]
 pub(crate) fn real_phrases() {
     let Some(phrases) = millrace_testkit::phrases!() else { return };
@@ -43,7 +44,7 @@ pub(crate) fn real_phrases() {
     }
 }
 
-/// Runs the kernel over texts, with all numbers of threads, and compares.
+/// Runs the kernel on texts with every number of threads, and compares.
 fn check(rng: &mut Rng, set: &PatternSet, texts: &[Vec<u8>], kind: Kind) {
     let image = Image::build(set).unwrap();
     assert_eq!(crate::table::check(image.words()), Ok(()));
@@ -53,7 +54,7 @@ fn check(rng: &mut Rng, set: &PatternSet, texts: &[Vec<u8>], kind: Kind) {
         let mut batch = Batch::new(rng, texts.len(), &[], texts);
         batch.launch.constants = [lanes, 0, kind as u32, 0];
         (batch.launch.field_shift, batch.launch.field_mask) = (1, 6);
-        // A predicate that all threads of a row read and one writes.
+        // A predicate that all threads of a row read, and one of them writes.
         batch.set_conditions(&[Condition { mask: 6, value: 0 }][..rng.usize(..2)]);
         batch.run(rng, Kernel::AhoCorasick, image.words(), None);
         for (row, text) in texts.iter().enumerate() {
@@ -68,7 +69,7 @@ fn bytes(rng: &mut Rng, alphabet: &[u8], length: usize) -> Vec<u8> {
     (0..length).map(|_| alphabet[rng.usize(..alphabet.len())]).collect()
 }
 
-/// A set of short contents over few bytes, with everything that a rule can ask for.
+/// A set of short contents over a small alphabet, with all options that a rule can have.
 pub(crate) fn random_set(rng: &mut Rng, alphabet: &[u8]) -> PatternSet {
     let mut set = PatternSet::new();
     for _ in 0..rng.usize(0..15) {
@@ -91,7 +92,7 @@ pub(crate) fn random_sets_and_texts() {
     for round in 0..150 {
         let alphabet: &[u8] = [b"ab".as_slice(), b"aAbB\0", b"abcdefgh\0\xff"][round % 3];
         let set = random_set(&mut rng, alphabet);
-        // Empty ones, short ones, and some that several threads share.
+        // Empty texts, short ones, and some that several threads share.
         let text = |rng: &mut Rng| {
             let most = *rng.choice([1, 8, 40, 700].iter()).unwrap();
             let length = rng.usize(0..=most);
@@ -103,7 +104,7 @@ pub(crate) fn random_sets_and_texts() {
     }
 }
 
-/// One pattern at any place of a long text: across the parts of threads, at both ends.
+/// One pattern at any position of a long text: across the parts of threads, and at both ends.
 #[test]
 pub(crate) fn a_pattern_anywhere() {
     let mut rng = Rng::with_seed(22);
@@ -129,7 +130,8 @@ pub(crate) fn a_pattern_anywhere() {
     }
 }
 
-/// Many rules whose triggers are in a text and whose other contents are not: more than a walk notes, before one that alerts.
+/// Many rules whose triggers are in a text and whose other contents are not: more than a walk remembers, before one
+/// that matches.
 #[test]
 pub(crate) fn rules_that_nearly_alert() {
     let mut rng = Rng::with_seed(23);
@@ -202,10 +204,10 @@ pub(crate) fn the_protocol_is_that_of_the_network_header() {
         (v6(0, &[options(60).to_vec(), longer(6)].concat()), Kind::Tcp),
         (v6(43, &[options(51).to_vec(), authentication(17)].concat()), Kind::Udp),
         (v6(44, &fragment(6, 0)), Kind::Tcp),
-        // What a later fragment carries is no extension header.
+        // The payload of a later fragment is not an extension header.
         (v6(44, &[fragment(60, 1), options(6)].concat()), Kind::Other),
         (v6(44, &fragment(17, 5)), Kind::Udp),
-        // As many as there may be, and one more.
+        // The maximum number of headers, and one more.
         (v6(60, &chain(MAX_EXTENSIONS)), Kind::Udp),
         (v6(60, &chain(MAX_EXTENSIONS + 1)), Kind::Other),
         // Beyond the slice, or an endless chain.
@@ -227,7 +229,8 @@ pub(crate) fn the_protocol_is_that_of_the_network_header() {
     }
 }
 
-/// What a batch says of its payload is believed only inside of it, and rows without a condition are left.
+/// Offsets and lengths of a batch are used only within its payload, and rows without a matching condition are
+/// skipped.
 #[test]
 pub(crate) fn wrong_offsets_and_lengths() {
     let mut rng = Rng::with_seed(25);
@@ -245,7 +248,7 @@ pub(crate) fn wrong_offsets_and_lengths() {
         batch.run(&mut rng, Kernel::AhoCorasick, image.words(), None);
         assert_eq!(batch.result(row), expected);
     }
-    // The pattern goes on behind the text's end.
+    // The pattern continues after the text's end.
     let mut batch = Batch::new(&mut rng, 3, &[], &texts);
     batch.put(batch.launch.length.of(2), &11_u32.to_ne_bytes());
     batch.run(&mut rng, Kernel::AhoCorasick, image.words(), None);

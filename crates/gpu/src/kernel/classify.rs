@@ -1,4 +1,4 @@
-//! What the kernel `classify` reads of packets, and the kernel against the engine of the CPU.
+//! The slices that the kernel `classify` reads, and tests that compare the kernel with the engine of the CPU.
 
 use crate::region::{Base, Region};
 
@@ -34,7 +34,7 @@ pub(crate) mod tests {
         })
     }
 
-    /// The kernel's rules and decisions are those of the engine.
+    /// Checks that the kernel finds the same rules and decisions as the engine.
     fn check(random: &mut Rng, live: &LiveRules, packets: &[Packet]) {
         let rows = slices(packets);
         let widths = [14, 2, 20, 4];
@@ -64,7 +64,7 @@ pub(crate) mod tests {
         }
     }
 
-    /// Frames near rules and any others; with tags and options, some of them cut short.
+    /// Frames that match rules or nearly do, and random ones; with tags and options, some of them cut short.
     fn packets(made: &[rules::Rule], count: usize, random: &mut Rng) -> Vec<Packet> {
         let trace = Trace { misses: 20, seed: random.u64(..), ..Trace::new(count) };
         let frames = trace.make(made).into_iter().map(|header| {
@@ -75,7 +75,7 @@ pub(crate) mod tests {
             match random.u8(..8) {
                 0 => bytes.truncate(random.usize(..=bytes.len())),
                 1 => bytes[random.usize(12..40)] = random.u8(..),
-                // The last length and the first type.
+                // The highest length and the lowest type.
                 2 => bytes[12..14].copy_from_slice(&[[5, 0xff], [6, 0]][random.usize(..2)]),
                 _ => {}
             }
@@ -108,7 +108,7 @@ pub(crate) mod tests {
             check(&mut random, &live, &packets);
             for _ in 0..30 {
                 let place = random.usize(..=live.len());
-                // In front of one that asks for the same.
+                // In front of a rule with the same conditions.
                 let mut rule = live.rules().nth(place).copied().unwrap_or(Rule::any(Action::Drop));
                 rule.action = [Action::Drop, Action::Output(random.u16(..8))][random.usize(..2)];
                 live = match live.without(place) {
@@ -121,7 +121,7 @@ pub(crate) mod tests {
     }
 
     #[test]
-    pub(crate) fn no_rules_and_none_that_holds() {
+    pub(crate) fn packets_without_a_matching_rule_take_the_default() {
         let mut random = Rng::with_seed(32);
         let made = [rules::Rule::any(0)];
         let packets = packets(&made, 300, &mut random);
@@ -134,7 +134,7 @@ pub(crate) mod tests {
         assert_eq!(found, [NONE]);
     }
 
-    /// Packets without marks are read the same as whole frames and as slices.
+    /// For packets without header annotations, the key from the whole frame equals the key from slices.
     #[test]
     pub(crate) fn slices_are_those_of_the_frame() {
         let mut random = Rng::with_seed(33);

@@ -1,17 +1,17 @@
-//! The kernels as functions of the host, compiled from the same files by `build.rs`.
+//! The kernels as functions of the host. `build.rs` compiles them from the same files.
 
 #![allow(unsafe_code, reason = "the kernels are C")]
 
 use super::{Kernel, Launch};
 
-/// A kernel as a function: treats the rows from `first` on, at most `rows` and none behind the header's. Rows do not depend
-/// on one another: they can be treated in any order, and by several threads at once.
+/// A kernel as a function. It processes at most `rows` rows from `first` on, and none beyond the header's number of
+/// rows. Rows are independent: they can be processed in any order, and by several threads at once.
 ///
 /// # Safety
-/// `slot` points to the memory of a slot of the plan that the launch belongs to, at a multiple of 16 bytes: the header and
-/// all columns of the launch lie in it for as many rows as the header says, and the packed payload for as many bytes. Nothing
-/// else writes the rows' part of it. The header's `table` of the launch, if the kernel has one, is the address of a table
-/// in the kernel's layout, which is not written.
+/// `slot` points to the memory of a slot of the plan that the launch belongs to, at a multiple of 16 bytes. The slot
+/// contains the header, all columns of the launch for as many rows as the header says, and as many bytes of packed
+/// payload as the header says. No other thread writes the rows' parts of it. If the kernel has a table, the header's
+/// `table` of the launch is the address of a table in the kernel's layout, which nobody writes to.
 pub type HostFunction =
     unsafe extern "C" fn(launch: *const Launch, slot: *mut u8, first: u32, rows: u32);
 
@@ -48,7 +48,7 @@ mod tests {
         NONE, TILE,
     };
 
-    /// Size of a structure, then place and size of each of its fields.
+    /// The size of a structure, then the offset and the size of each of its fields.
     macro_rules! fields {
         ($type:ident: $($field:ident),*) => {{
             let value = $type::default();

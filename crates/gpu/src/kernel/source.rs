@@ -1,8 +1,8 @@
-//! The kernels as text, for a compiler at run time, and as PTX where there is none.
+//! The kernels as text for a compiler at run time, and as PTX for machines without one.
 
 use super::Kernel;
 
-/// The header before a kernel's file, each with its name for the compiler's messages.
+/// The header followed by a kernel's file, each with its name for the compiler's messages.
 macro_rules! text {
     ($file:literal) => {
         concat!(
@@ -17,7 +17,7 @@ macro_rules! text {
 }
 
 impl Kernel {
-    /// CUDA C++ that stands for itself: no file is included.
+    /// Complete CUDA C++ source: it includes no file.
     pub const fn source(self) -> &'static str {
         match self {
             Self::Lpm4 => text!("lpm4.cu"),
@@ -27,8 +27,8 @@ impl Kernel {
             Self::Invert => text!("invert.cu"),
         }
     }
-    /// PTX for devices of compute capability 8.0 and later, made of the source by `cargo xtask kernels`. Drivers since that
-    /// of CUDA 12.0 (525) understand it.
+    /// PTX for devices of compute capability 8.0 and later, which `cargo xtask kernels` makes from the source.
+    /// Drivers from CUDA 12.0 (525) on accept it.
     pub const fn ptx(self) -> &'static str {
         match self {
             Self::Lpm4 => include_str!("../../kernels/ptx/lpm4.ptx"),

@@ -1,5 +1,6 @@
-//! Batches for tests of kernels: columns laid out as a plan lays them out, treated in any order, and proof that nothing else
-//! was written. The kernel's PTX treats each of them, too ([`ptx`]), and [`sanitize`] goes through all of them again.
+//! Batches for tests of kernels. Columns have the layout of a plan, rows are processed in any order, and the tests
+//! check that nothing else was written. The kernel's PTX processes each batch as well ([`ptx`]), and [`sanitize`]
+//! runs all of them again.
 
 #![allow(unsafe_code, reason = "calls the kernels, which are C")]
 
@@ -13,27 +14,27 @@ use fastrand::Rng;
 
 use super::{Column, Condition, Header, Kernel, Launch, NONE, TILE};
 
-/// What unused bytes hold.
+/// The contents of unused bytes.
 const POISON: u8 = 0xa5;
 
-/// The bytes of a slice for each row, and how many of them the slice is long. Shorter rows are zero-filled.
+/// The bytes of a slice for each row, and the length of the slice. Shorter rows are padded with zeros.
 pub(crate) struct Slice<'a> {
     pub(crate) rows: &'a [Vec<u8>],
     pub(crate) width: usize,
 }
 
-/// A slot with a batch, and the launch that treats it.
+/// A slot with a batch, and the launch that processes it.
 pub(crate) struct Batch {
-    /// Words of 16 bytes, as slots are aligned.
+    /// Words of 16 bytes, the alignment of slots.
     memory: Vec<u128>,
     pub(crate) launch: Launch,
     rows: usize,
-    /// Bytes of each slice.
+    /// The number of bytes of each slice.
     widths: Vec<usize>,
 }
 
 impl Batch {
-    /// A batch of slices, and of a payload for each row, or none. `rng` chooses where columns lie.
+    /// A batch with slices, and optionally with a payload for each row. `rng` chooses the positions of columns.
     pub(crate) fn new(
         rng: &mut Rng,
         rows: usize,
@@ -51,7 +52,8 @@ impl Batch {
             Column { at: at as u32, tile: 0, stride: stride as u32 }
         };
         for (index, slice) in slices.iter().enumerate() {
-            // In a merge slices lie anywhere, and rows are farther apart than a slice is long.
+            // In a merged column, slices are at any offset, and the distance between rows is greater than the length
+            // of a slice.
             let (align, gap) = if rng.bool() { (4, 0) } else { (1, rng.usize(0..5)) };
             launch.input[index] = column(slice.width, align, gap);
             launch.valid[index] = column(2, 2, 0);
@@ -114,12 +116,12 @@ impl Batch {
         self.word(self.launch.result.of(row))
     }
 
-    /// What lies in a slice of a row.
+    /// The bytes of a slice in a row.
     pub(crate) fn slice(&self, index: usize, row: usize, bytes: usize) -> Vec<u8> {
         self.bytes()[self.launch.input[index].of(row)..][..bytes].to_vec()
     }
 
-    /// The rows are treated if a condition holds; `conditions` are predicate's bits and their value.
+    /// Sets the conditions under which rows are processed.
     pub(crate) fn set_conditions(&mut self, conditions: &[Condition]) {
         self.launch.conditions = conditions.len() as u32;
         self.launch.condition[..conditions.len()].copy_from_slice(conditions);
@@ -131,8 +133,8 @@ impl Batch {
             .copy_from_slice(bytes);
     }
 
-    /// Runs a kernel over all rows: at once, or in a random order of blocks or rows. All of it must come out the same, and
-    /// nothing be written but results, predicates and `written`, a slice and its bytes.
+    /// Runs a kernel over all rows: at once, and in a random order of blocks or rows. Checks that the results are
+    /// equal, and that only results, predicates and `written` change, which is a slice and its bytes.
     pub(crate) fn run(
         &mut self,
         rng: &mut Rng,
@@ -140,7 +142,7 @@ impl Batch {
         table: &[u32],
         written: Option<(usize, usize)>,
     ) {
-        // Tables begin at multiples of 16 bytes, too.
+        // Tables also begin at multiples of 16 bytes.
         let mut aligned = vec![0_u128; table.len().div_ceil(4)];
         let words = zerocopy::IntoBytes::as_mut_bytes(aligned.as_mut_slice());
         words[..table.len() * 4].copy_from_slice(zerocopy::IntoBytes::as_bytes(table));
@@ -189,7 +191,7 @@ impl Batch {
         }
     }
 
-    /// Whether the kernel's PTX reads and writes only what it may, with a table that may be wrong.
+    /// Checks that the kernel's PTX reads and writes only what it may, with a table that may be wrong.
     pub(crate) fn stays_inside(
         &mut self,
         rng: &mut Rng,
@@ -229,14 +231,14 @@ impl Launch {
 }
 
 #[test]
-pub(crate) fn invert_turns_the_bytes_that_are_there_and_no_others() {
+pub(crate) fn invert_changes_only_the_bytes_that_the_packet_has() {
     let mut rng = Rng::with_seed(1);
     for rows in [0, 1, 255, 256, 257, 700] {
         let bytes =
             || -> Vec<u8> { (0..fastrand::usize(0..=6)).map(|_| fastrand::u8(..)).collect() };
         let slices: Vec<Vec<u8>> = (0..rows).map(|_| bytes()).collect();
         let mut batch = Batch::new(&mut rng, rows, &[Slice { rows: &slices, width: 6 }], &[]);
-        // Of a field of two bits at bit 3: 1 or 2.
+        // For a field of two bits at bit 3: 1 or 2.
         let conditions = [1, 2].map(|value| Condition { mask: 3 << 3, value: value << 3 });
         batch.set_conditions(&conditions);
         let fields: Vec<u32> = (0..rows).map(|_| rng.u32(0..4)).collect();
@@ -246,7 +248,7 @@ pub(crate) fn invert_turns_the_bytes_that_are_there_and_no_others() {
         batch.run(&mut rng, Kernel::Invert, &[], Some((0, 6)));
         for (row, slice) in slices.iter().enumerate() {
             let mut expected = slice.clone();
-            // The other bits of the predicate do not matter.
+            // The other bits of the predicate have no effect.
             let active = matches!(fields[row], 1 | 2);
             if active {
                 expected.iter_mut().for_each(|byte| *byte = !*byte);

@@ -1,4 +1,4 @@
-//! From the nodes of a section to its plan.
+//! Makes the plan from the nodes of a section.
 
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -28,7 +28,7 @@ pub(super) fn plan(nodes: &[Node], limits: Limits, slices: &[Region]) -> Result<
             node: 0,
             message: format!("{region} cannot be copied: {message}"),
         })?;
-        // No stage's own.
+        // This request does not come from a stage.
         requests.push(Request { stage: nodes.len(), region });
     }
 
@@ -46,7 +46,7 @@ pub(super) fn plan(nodes: &[Node], limits: Limits, slices: &[Region]) -> Result<
     let slot_bytes = payload_at.saturating_add(payload_bytes);
     if u32::try_from(slot_bytes).is_err() {
         let message =
-            format!("a batch of {capacity} packets takes {slot_bytes} bytes; 4 GiB is the most");
+            format!("a batch of {capacity} packets takes {slot_bytes} bytes; 4 GiB is the maximum");
         return Err(PlanError { node: 0, message });
     }
 
@@ -106,13 +106,13 @@ fn payload_bytes(requests: &[Request], limits: Limits) -> Result<usize, PlanErro
         return Ok(0);
     };
     if limits.payload == 0 {
-        let message = "asks for payload, but batches have no room for any".to_owned();
+        let message = "asks for payload, but batches have no room for payload".to_owned();
         return Err(PlanError { node: first.stage, message });
     }
     Ok(limits.payload.saturating_add(15) & !15)
 }
 
-/// What can be said of each node by itself.
+/// Checks each node alone.
 fn check(nodes: &[Node], specs: &[StageSpec]) -> Result<(), PlanError> {
     let mut tables = 0;
     for (index, (node, spec)) in nodes.iter().zip(specs).enumerate() {
@@ -120,12 +120,12 @@ fn check(nodes: &[Node], specs: &[StageSpec]) -> Result<(), PlanError> {
         tables += usize::from(spec.table);
         if tables > MAX_TABLES {
             return refuse(format!(
-                "is the {tables}th element with a table; {MAX_TABLES} is the most"
+                "is element number {tables} with a table; {MAX_TABLES} is the maximum"
             ));
         }
         if spec.regions.len() > MAX_INPUTS {
             let count = spec.regions.len();
-            return refuse(format!("asks for {count} slices; {MAX_INPUTS} is the most"));
+            return refuse(format!("asks for {count} slices; {MAX_INPUTS} is the maximum"));
         }
         if spec.regions.iter().filter(|region| region.extent == Extent::ToEnd).count() > 1 {
             return refuse("asks for more than one slice to the packet's end".to_owned());
@@ -137,7 +137,7 @@ fn check(nodes: &[Node], specs: &[StageSpec]) -> Result<(), PlanError> {
         }
         if spec.outputs > Field::MAX_OUTPUTS {
             let (count, most) = (spec.outputs, Field::MAX_OUTPUTS);
-            return refuse(format!("decides between {count} outputs; {most} is the most"));
+            return refuse(format!("decides between {count} outputs; {most} is the maximum"));
         }
         let outputs = |edge: Edge| specs.get(edge.node).map(|spec| spec.outputs);
         for &edge in node.from.iter().chain(&node.only) {
@@ -145,7 +145,7 @@ fn check(nodes: &[Node], specs: &[StageSpec]) -> Result<(), PlanError> {
                 return refuse("comes before an element that leads to it".to_owned());
             }
             if outputs(edge).is_none_or(|outputs| edge.output >= outputs.max(1)) {
-                return refuse(format!("comes after output {}, which is not there", edge.output));
+                return refuse(format!("comes after output {}, which does not exist", edge.output));
             }
         }
         if node.only.is_some_and(|edge| outputs(edge) == Some(0)) {
@@ -157,7 +157,7 @@ fn check(nodes: &[Node], specs: &[StageSpec]) -> Result<(), PlanError> {
 
 fn check_region(region: &Region) -> Result<(), &'static str> {
     if region.extent == Extent::ToEnd && region.access.writes() {
-        return Err("what reaches to the packet's end cannot be written");
+        return Err("a slice to the packet's end cannot be written");
     }
     let bytes = range(region);
     if bytes.as_ref().is_some_and(|bytes| bytes.is_empty()) {
@@ -175,7 +175,7 @@ fn check_region(region: &Region) -> Result<(), &'static str> {
     Ok(())
 }
 
-/// Hands out the bits of the predicate word.
+/// Assigns the bits of the predicate word.
 fn fields(specs: &[StageSpec]) -> Result<Vec<Option<Field>>, PlanError> {
     let mut used = 0;
     let mut fields = Vec::with_capacity(specs.len());
@@ -199,14 +199,14 @@ fn fields(specs: &[StageSpec]) -> Result<Vec<Option<Field>>, PlanError> {
     Ok(fields)
 }
 
-/// The ways of packets between the nodes.
+/// The paths of packets between the nodes.
 struct Ways<'a> {
     nodes: &'a [Node],
     fields: &'a [Option<Field>],
 }
 
 impl Ways<'_> {
-    /// Which rows each node treats.
+    /// The conditions under which each node processes a row.
     fn conditions(&self) -> Result<Vec<Vec<Condition>>, PlanError> {
         let mut come: Vec<Vec<Condition>> = Vec::with_capacity(self.nodes.len());
         let mut treated = Vec::with_capacity(self.nodes.len());
@@ -219,12 +219,12 @@ impl Ways<'_> {
                     Some((field, output)) => conjoined(&comes, field.is(Decision::Output(output))),
                 };
             if treats.is_empty() {
-                return refuse("is reached by no packet".to_owned());
+                return refuse("cannot be reached by any packet".to_owned());
             }
             let most = comes.len().max(treats.len());
             if most > MAX_CONDITIONS {
                 return refuse(format!(
-                    "treats packets under {most} conditions; {MAX_CONDITIONS} is the most"
+                    "processes packets under {most} conditions; {MAX_CONDITIONS} is the maximum"
                 ));
             }
             come.push(comes);
@@ -237,7 +237,7 @@ impl Ways<'_> {
         self.fields.get(node).copied().flatten()
     }
 
-    /// Which rows come to a node, given those that come to the nodes in front of it.
+    /// The conditions of the rows that arrive at a node, given those at the nodes before it.
     fn arriving(&self, node: &Node, come: &[Vec<Condition>]) -> Vec<Condition> {
         if node.from.is_empty() {
             return vec![ALWAYS];
@@ -253,7 +253,8 @@ impl Ways<'_> {
                 arriving.extend_from_slice(comes);
                 continue;
             };
-            // Where the field says so, the stage has treated the row: its own conditions need not be repeated.
+            // If the field has this value, the stage has processed the row, so its own conditions need not be
+            // repeated.
             arriving.extend(field.any_of(outputs));
             let passes_untreated = self.nodes.get(from).is_some_and(|node| node.only.is_some());
             if passes_untreated && outputs.contains(&0) {
@@ -269,9 +270,9 @@ fn conjoined(conditions: &[Condition], with: Condition) -> Vec<Condition> {
     simplified(&all)
 }
 
-/// Refuses slices that could not tell what a stage before them wrote.
+/// Rejects slices that would not contain the bytes that an earlier stage wrote.
 ///
-/// Stages that ask for the same bytes from the same base see each other's writes, for they share a column. From different
+/// Stages that use the same bytes from the same base share a column, so they see each other's writes. From different
 /// bases, or to the packet's end, they do not.
 fn check_writers(nodes: &[Node], requests: &[Request]) -> Result<(), PlanError> {
     let leads = reachable(nodes);
@@ -282,7 +283,7 @@ fn check_writers(nodes: &[Node], requests: &[Request]) -> Result<(), PlanError> 
             continue;
         }
         for (other_index, other) in requests.iter().enumerate() {
-            // Pairs of writers are seen from both sides; the later one is told.
+            // A pair of writers is found from both sides; the error names the later one.
             let is_later = (other.stage, other_index) > (writer.stage, index);
             if !is_later && (other.stage != writer.stage || other.region.access.writes()) {
                 continue;
@@ -298,13 +299,13 @@ fn check_writers(nodes: &[Node], requests: &[Request]) -> Result<(), PlanError> 
             let region = other.region;
             let message = match (shares, region.access.writes()) {
                 (true, true) if is_same || !(is_ordered || one_way) => {
-                    format!("writes {region}, and so does {name}, in no order")
+                    format!("writes {region}, as does {name}, in an undefined order")
                 }
                 (false, true) => {
-                    format!("writes {region}, which may be bytes that {name} writes")
+                    format!("writes {region}, which may overlap bytes that {name} writes")
                 }
                 (false, false) if is_same || is_ordered || !one_way => {
-                    format!("reads {region}, which may be bytes that {name} writes")
+                    format!("reads {region}, which may overlap bytes that {name} writes")
                 }
                 _ => continue,
             };
@@ -314,7 +315,8 @@ fn check_writers(nodes: &[Node], requests: &[Request]) -> Result<(), PlanError> 
     Ok(())
 }
 
-/// Whether a packet that meets two stages meets them in an order: there is one entry, and no output leads to two nodes.
+/// True if the order of any two stages that a packet passes is fixed: there is one entry, and no output leads to two
+/// nodes.
 fn is_one_way(nodes: &[Node]) -> bool {
     let mut seen = BTreeSet::new();
     let ways = nodes.iter().flat_map(|node| {
@@ -325,7 +327,7 @@ fn is_one_way(nodes: &[Node]) -> bool {
     ways.into_iter().all(|way| seen.insert(way))
 }
 
-/// Whether two regions can have a byte in common, in any packet.
+/// True if two regions can have a byte in common, in any packet.
 fn may_overlap(one: &Region, other: &Region) -> bool {
     let Some(distance) = other.base.least_distance(one.base) else {
         return one.base == other.base && overlap_at(one, other, 0);
@@ -336,7 +338,7 @@ fn may_overlap(one: &Region, other: &Region) -> bool {
     if other.base < one.base {
         return may_overlap(other, one);
     }
-    // The inner region may lie anywhere from its least distance on.
+    // The inner region may be anywhere from its least distance on.
     let end = range(one).map_or(i32::MAX, |bytes| bytes.end);
     i32::from(other.offset) + distance < end
 }
@@ -347,7 +349,7 @@ fn overlap_at(one: &Region, other: &Region, distance: i32) -> bool {
     one.start < other.end.saturating_add(distance) && other.start.saturating_add(distance) < one.end
 }
 
-/// For each node, those that packets may come to from it.
+/// For each node, the nodes that packets can reach from it.
 fn reachable(nodes: &[Node]) -> Vec<BTreeSet<usize>> {
     let mut reachable = vec![BTreeSet::new(); nodes.len()];
     for (index, node) in nodes.iter().enumerate().rev() {

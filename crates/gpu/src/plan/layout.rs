@@ -1,4 +1,4 @@
-//! Where everything lies in a slot.
+//! The positions of all columns in a slot.
 
 use std::ops::Range;
 
@@ -7,29 +7,29 @@ use crate::kernel::{Column, Header, Launch, TILE};
 use crate::region::union::{self, Merged, Request};
 use crate::region::{Access, Base, Extent, Region};
 
-/// Bytes in front of the input area: the header, and room to the next multiple of what a device reads at once.
+/// Bytes before the input area: the header, rounded up to the size of a device's widest access.
 pub const HEADER_BYTES: usize = 256;
 const _: () = assert!(size_of::<Header>() <= HEADER_BYTES);
 
-/// A part of a slot that is copied as one: for `n` rows the first `n / TILE` tiles of it, rounded up. So a partial batch
-/// costs what it holds.
+/// A part of a slot that is copied at once. For `n` rows, its first `n / TILE` tiles are copied, rounded up, so the
+/// cost depends on the actual size of the batch.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Area {
-    /// Where it begins in the slot.
+    /// Its offset in the slot.
     pub at: u32,
-    /// Bytes of a tile.
+    /// The number of bytes of a tile.
     pub tile: u32,
 }
 
 impl Area {
-    /// The first tiles.
+    /// The range of the first tiles.
     pub(super) fn range(self, tiles: usize) -> Range<usize> {
         let at = self.at as usize;
         at..at + tiles * self.tile as usize
     }
 }
 
-/// Which way a column is copied.
+/// The directions in which a column is copied.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Way {
     /// To the device.
@@ -43,35 +43,35 @@ pub enum Way {
 /// A column of slices.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Slice {
-    /// Which bytes of the packets.
+    /// The bytes of the packets.
     pub merged: Merged,
-    /// Where it lies; the stride is the slice's length.
+    /// Its position; the stride is the slice's length.
     pub column: Column,
-    /// Which way it is copied.
+    /// The directions in which it is copied.
     pub way: Way,
 }
 
-/// A column of `u16`: how many bytes each packet has of a region.
+/// A column of `u16`: the number of bytes that each packet has of a region.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Valid {
     /// The region.
     pub region: Region,
-    /// Where it lies.
+    /// Its position.
     pub column: Column,
 }
 
-/// Packed payload of a region to the packet's end: each packet's begins at a multiple of 16.
+/// The packed payload of a region to the packet's end. Each packet's part begins at a multiple of 16.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Packed {
     /// The region.
     pub region: Region,
-    /// `u32`: where each packet's begins, from the payload area on.
+    /// `u32`: the offset of each packet's part in the payload area.
     pub offset: Column,
-    /// `u32`: its bytes.
+    /// `u32`: the number of its bytes.
     pub length: Column,
 }
 
-/// The slot as it comes to be.
+/// The layout while it is made.
 #[derive(Default)]
 pub(super) struct Layout {
     pub(super) slices: Vec<Slice>,
@@ -82,7 +82,7 @@ pub(super) struct Layout {
     pub(super) areas: [Area; 3],
 }
 
-/// The layout for all requests of some nodes. `treats_all` says of each node whether it treats every row.
+/// The layout for all requests of some nodes. `treats_all` contains for each node whether it processes every row.
 pub(super) fn layout(
     nodes: &[Node],
     requests: &[Request],
@@ -121,13 +121,13 @@ pub(super) fn layout(
     Ok(layout)
 }
 
-/// Whether every packet has all of a region, so that no column says how much: annotations. Kernels that write are told all the
-/// same, or they could not tell where their slice ends.
+/// True if every packet has the whole region, so that no column with the number of bytes is needed: annotations that
+/// are only read. A kernel that writes always gets the number, because it must know where its slice ends.
 fn has_all(region: &Region) -> bool {
     region.base == Base::Annotation && !region.access.writes()
 }
 
-/// Takes room in the tiles of an area; where the area begins is added in the end.
+/// Reserves space in the tiles of an area. The offset of the area is added later.
 fn reserve(tiles: &mut [u64; 3], way: Way, stride: u32) -> Column {
     let [input, both, output] = tiles;
     let used = match way {
@@ -140,8 +140,8 @@ fn reserve(tiles: &mut [u64; 3], way: Way, stride: u32) -> Column {
     Column { at, tile: 0, stride }
 }
 
-/// Output only is what one stage writes without reading, for every row: elsewhere rows that are not treated must keep what
-/// the packet has.
+/// The directions of a column. It is copied only to the host if one stage writes it without reading it, for every
+/// row. In all other cases, rows that are not processed must keep the packet's bytes.
 fn way(merged: &Merged, requests: &[Request], treats_all: &[bool]) -> Way {
     if merged.written.is_empty() {
         return Way::In;
@@ -157,7 +157,7 @@ fn way(merged: &Merged, requests: &[Request], treats_all: &[bool]) -> Way {
 }
 
 impl Layout {
-    /// Puts the areas behind each other.
+    /// Places the areas one after the other.
     fn place(&mut self, tiles: [u64; 3], capacity: usize) -> Result<(), String> {
         let mut at = HEADER_BYTES as u64;
         for (area, tile) in self.areas.iter_mut().zip(tiles) {
@@ -191,7 +191,7 @@ impl Layout {
         Ok(())
     }
 
-    /// Where the columns end.
+    /// The end of the columns.
     pub(super) fn end(&self, capacity: usize) -> usize {
         let [_, _, output] = self.areas;
         output.range(capacity / TILE).end

@@ -1,15 +1,17 @@
-//! Plans: what a section does with each batch.
+//! Plans: how a section processes each batch.
 //!
-//! A plan is made once from the section's stages and the ways between them, and then only read: which slices are copied
-//! in, which kernels are launched in which order and on which packets, what comes back.
+//! A plan is made once, from the section's stages and the paths between them. It defines which slices are copied to
+//! the device, which kernels are launched in which order and on which packets, and what is copied back.
 //!
 //! # Predicates
-//! A stage that decides between outputs has a **field** of bits in each packet's predicate word: 0 before it has decided,
-//! output + 1 afterwards, all ones to drop the packet. A stage that only some outputs lead to treats the rows for which one
-//! of its conditions holds; all threads are launched, those of other rows return at once (Snap, section 4.3).
 //!
-//! A stage that decides must decide about every packet that it treats. A packet that comes to a stage but that its
-//! [`only`](Node::only) excludes passes it untreated, by output 0.
+//! A stage that chooses among outputs has a **field** of bits in each packet's predicate word: 0 before it has
+//! decided, output + 1 afterwards, and all ones to drop the packet. A stage that only some outputs lead to processes
+//! the rows for which one of its conditions holds. All threads are launched, and those of other rows return at once
+//! (Snap, section 4.3).
+//!
+//! A stage that chooses must decide about every packet that it processes. If its [`only`](Node::only) excludes a
+//! packet, the packet passes unprocessed, by output 0.
 
 mod build;
 mod layout;
@@ -29,17 +31,18 @@ pub use predicate::{Decision, Field};
 use crate::kernel::{Column, Header, Kernel, Launch, TILE};
 use crate::region::{Base, Region};
 
-/// How large batches may become.
+/// The limits of batches.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Limits {
-    /// Most packets, 1 to [`MAX_PACKETS`](Self::MAX_PACKETS); rounded up to a multiple of [`TILE`].
+    /// Maximum number of packets, 1 to [`MAX_PACKETS`](Self::MAX_PACKETS); rounded up to a multiple of [`TILE`].
     pub packets: usize,
-    /// Most bytes of packed payload, rounded up to a multiple of 16. Of no account when no stage asks for payload.
+    /// Maximum number of bytes of packed payload, rounded up to a multiple of 16. Without effect if no stage uses
+    /// payload.
     pub payload: usize,
 }
 
 impl Limits {
-    /// Most packets of a batch.
+    /// The highest possible number of packets of a batch.
     pub const MAX_PACKETS: usize = 1 << 20;
 }
 
@@ -48,16 +51,16 @@ impl Limits {
 pub struct Step {
     /// The kernel.
     pub kernel: Kernel,
-    /// What it is given.
+    /// The parameters of the launch.
     pub launch: Launch,
-    /// Whether the stage has a table; its place among the tables is in the launch.
+    /// True if the stage has a table. The launch contains its index.
     pub has_table: bool,
-    /// The stage's bits of the predicate word, when it decides between outputs.
+    /// The stage's bits of the predicate word, if it chooses among outputs.
     pub field: Option<Field>,
 }
 
 impl Step {
-    /// Whether the stage treats a row with this predicate word.
+    /// True if the stage processes a row with this predicate word.
     #[inline]
     pub fn treats(&self, predicate: u32) -> bool {
         let conditions = self.launch.condition.get(..self.launch.conditions as usize);
@@ -65,61 +68,62 @@ impl Step {
     }
 }
 
-/// What a stage is called and asked for: for people.
+/// The description of a stage, for output.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct StageInfo {
     /// The element's name.
     pub name: String,
     /// Its regions.
     pub regions: Vec<Region>,
-    /// Where its packets come from.
+    /// The outputs that its packets come from.
     pub from: Vec<Edge>,
-    /// Which of them it treats.
+    /// The output whose packets it processes, if it does not process all.
     pub only: Option<Edge>,
 }
 
-/// What a section does with each batch.
+/// How a section processes each batch.
 ///
-/// A slot is: header, input area, area of both ways, output area, packed payload. An area is a row of tiles, a tile holds the
-/// rows of [`TILE`] packets of each of the area's columns.
+/// A slot consists of the header, the input area, the area of both directions, the output area, and packed payload.
+/// An area is an array of tiles. A tile contains the rows of [`TILE`] packets of each of the area's columns.
 #[derive(Clone, Debug, Default)]
 pub struct Plan {
-    /// Most packets of a batch: a multiple of [`TILE`].
+    /// Maximum number of packets of a batch: a multiple of [`TILE`].
     pub capacity: usize,
-    /// Slices of the packets, after the union of all requests.
+    /// Slices of the packets: the union of all requests.
     pub slices: Vec<Slice>,
-    /// How many bytes each packet has of the slices that stages asked for; none of annotations that are only read.
+    /// The number of bytes that each packet has of the slices that stages use. Not for annotations that are only
+    /// read.
     pub valids: Vec<Valid>,
     /// Packed payloads: one for each different region to the packet's end.
     pub payloads: Vec<Packed>,
-    /// Launches in order, one a node.
+    /// Launches in order, one per node.
     pub steps: Vec<Step>,
-    /// What the launches are called.
+    /// The descriptions of the stages.
     pub stages: Vec<StageInfo>,
-    /// `u32`: the predicate words; none when no stage decides.
+    /// `u32`: the predicate words; `None` if no stage chooses.
     pub predicate: Option<Column>,
-    /// How deep packets are parsed: nothing of them is touched when this is `Annotation`.
+    /// How deep packets are parsed. If it is `Annotation`, no packet's bytes are read.
     pub depth: Base,
-    /// Columns that are copied to the device, behind the slot's header.
+    /// Columns that are copied to the device, after the slot's header.
     pub input: Area,
-    /// Columns that are copied both ways: predicates, slices that are written.
+    /// Columns that are copied in both directions: predicates, and slices that are written.
     pub both: Area,
     /// Columns that are copied to the host: results.
     pub output: Area,
     /// Packed payload, copied to the device; `tile` is 0.
     pub payload: Area,
-    /// Bytes of a slot, packed payload included.
+    /// The size of a slot in bytes, including packed payload.
     pub slot_bytes: usize,
-    /// Most bytes of packed payload; 0 when no stage asks for any.
+    /// Maximum number of bytes of packed payload; 0 if no stage uses any.
     pub payload_bytes: usize,
 }
 
-/// What is copied for a batch, as ranges of the slot; some may be empty.
+/// The ranges of the slot that are copied for a batch; some may be empty.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Copies {
-    /// Header, input columns, columns of both ways, packed payload.
+    /// Header, input columns, columns of both directions, packed payload.
     pub to_device: [Range<usize>; 4],
-    /// Columns of both ways, output columns.
+    /// Columns of both directions, output columns.
     pub to_host: [Range<usize>; 2],
 }
 
@@ -132,10 +136,10 @@ impl Plan {
         build::plan(nodes, limits, &[])
     }
 
-    /// Makes a plan by which these slices are copied beside those that the stages ask for.
+    /// Makes a plan that also copies these slices, besides those that the stages use.
     ///
     /// # Errors
-    /// As [`new`](Self::new); what is wrong with one of the slices is said of the first node.
+    /// As [`new`](Self::new). An error in one of the slices is attributed to the first node.
     pub fn with_slices(
         nodes: &[Node],
         limits: Limits,
@@ -144,8 +148,8 @@ impl Plan {
         build::plan(nodes, limits, slices)
     }
 
-    /// What is copied for `rows` packets with `payload` bytes of packed payload. Not a byte more comes to the host: what lies
-    /// between is the host's.
+    /// The ranges that are copied for `rows` packets with `payload` bytes of packed payload. The ranges to the host
+    /// contain no other bytes, because bytes between them belong to the host.
     pub fn copies(&self, rows: usize, payload: usize) -> Copies {
         let tiles = rows.min(self.capacity).div_ceil(TILE);
         let (both, payload_at) = (self.both.range(tiles), self.payload.at as usize);
@@ -156,7 +160,7 @@ impl Plan {
         }
     }
 
-    /// How many tables the launches have.
+    /// The number of tables of the launches.
     pub fn tables(&self) -> usize {
         self.steps.iter().filter(|step| step.has_table).count()
     }

@@ -1,17 +1,16 @@
-//! What a plan is made of: the stages of a section and the ways between them.
+//! The input of a plan: the stages of a section and the paths between them.
 
 use std::sync::Arc;
 
 use crate::Stage;
 
-/// A stage's place in a section, and where its packets come from.
+/// A stage of a section, and where its packets come from.
 pub struct Node {
     /// The stage.
     pub stage: Arc<dyn Stage>,
-    /// The outputs of earlier nodes that lead here; empty when all packets of the batch come.
+    /// The outputs of earlier nodes that lead here; empty if all packets of the batch arrive.
     pub from: Vec<Edge>,
-    /// Which of the packets that come are treated (`CHK_ANNO`): those for which an earlier node decided for this output.
-    /// The others pass.
+    /// Limits processing to packets for which an earlier node chose this output (`CHK_ANNO`). The others pass.
     pub only: Option<Edge>,
 }
 
@@ -20,16 +19,16 @@ pub struct Node {
 pub struct Edge {
     /// The node.
     pub node: usize,
-    /// Its output; 0 of a stage that decides nothing.
+    /// Its output; 0 for a stage that does not choose.
     pub output: u32,
 }
 
-/// Why there is no plan.
+/// Why a plan is impossible.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 #[error("{message}")]
 pub struct PlanError {
-    /// The node that it is about.
+    /// The index of the node.
     pub node: usize,
-    /// What is wrong with it.
+    /// The error.
     pub message: String,
 }

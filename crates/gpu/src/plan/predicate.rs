@@ -1,7 +1,8 @@
-//! Predicates: which rows a launch treats.
+//! Predicates: which rows a launch processes.
 //!
-//! Which rows come to a stage is a set of conditions of which one must hold, each a mask and a value for the predicate word.
-//! Sets are kept small by the method of Quine and McCluskey: conditions that differ in one bit merge.
+//! The rows that arrive at a stage are described by a set of conditions, of which one must hold. Each is a mask and a
+//! value for the predicate word. The method of Quine and McCluskey keeps the sets small: it merges conditions that
+//! differ in one bit.
 
 use std::collections::BTreeSet;
 
@@ -12,28 +13,29 @@ use crate::kernel::Condition;
 pub struct Field {
     /// The lowest bit.
     pub shift: u32,
-    /// How many bits there are.
+    /// The number of bits.
     pub bits: u32,
-    /// How many outputs the stage has.
+    /// The number of the stage's outputs.
     pub outputs: u32,
 }
 
 /// What a stage decided about a packet.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub enum Decision {
-    /// Nothing: it did not treat the packet.
+    /// None: the stage did not process the packet.
     Open,
     /// The output that the packet takes.
     Output(u32),
-    /// The packet is to be dropped.
+    /// The packet is dropped.
     Drop,
 }
 
 impl Field {
-    /// Most outputs of a stage that decides.
+    /// Maximum number of outputs of a stage that chooses.
     pub const MAX_OUTPUTS: u32 = 1022;
 
-    /// The field above `shift` for so many outputs: one value for each, one for none yet and one to drop.
+    /// The field from bit `shift` on for this number of outputs. It has one value per output, one for no decision,
+    /// and one for a drop.
     pub(super) fn above(shift: u32, outputs: u32) -> Self {
         let bits = u32::BITS - (outputs + 1).leading_zeros();
         Self { shift, bits, outputs }
@@ -44,7 +46,7 @@ impl Field {
         (1u32 << self.bits).wrapping_sub(1).wrapping_shl(self.shift)
     }
 
-    /// What the field holds for a decision.
+    /// The value of the field for a decision.
     pub const fn value(self, decision: Decision) -> u32 {
         match decision {
             Decision::Open => 0,
@@ -53,7 +55,7 @@ impl Field {
         }
     }
 
-    /// What a predicate word says of the stage's decision.
+    /// The stage's decision in a predicate word.
     pub const fn decision(self, predicate: u32) -> Decision {
         let field = predicate & self.mask();
         match field >> self.shift {
@@ -63,16 +65,16 @@ impl Field {
         }
     }
 
-    /// The condition that the field says so.
+    /// The condition that the field contains this decision.
     pub const fn is(self, decision: Decision) -> Condition {
         Condition { mask: self.mask(), value: self.value(decision) }
     }
 
-    /// Conditions that hold for these outputs and for nothing else that the field can hold.
+    /// Conditions that hold for these outputs, and for no other decision.
     pub(super) fn any_of(self, outputs: &BTreeSet<u32>) -> Vec<Condition> {
         let wanted: Vec<_> =
             outputs.iter().map(|&output| self.is(Decision::Output(output))).collect();
-        // Values that no decision has may go either way.
+        // Values that stand for no decision may be included or not.
         let unused = (self.outputs + 1)..(1u32 << self.bits) - 1;
         let free = unused.map(|value| self.is(Decision::Output(value - 1)));
         if wanted.len() < 2 {
@@ -83,7 +85,7 @@ impl Field {
         if is_all && few.len() > self.bits as usize { self.any().collect() } else { few }
     }
 
-    /// Conditions of which one holds for any output: some bit is set and the next one, round the corner, is not.
+    /// Conditions of which one holds for any output: a bit is set and the next one, cyclically, is not.
     fn any(self) -> impl Iterator<Item = Condition> {
         (0..self.bits).map(move |bit| {
             let set = 1 << (self.shift + bit);
@@ -97,19 +99,19 @@ impl Field {
 pub(super) const ALWAYS: Condition = Condition { mask: 0, value: 0 };
 
 impl Condition {
-    /// Whether a predicate word satisfies it.
+    /// True if a predicate word satisfies it.
     #[inline]
     pub const fn holds(self, predicate: u32) -> bool {
         predicate & self.mask == self.value
     }
 
-    /// Whether it holds wherever the other does.
+    /// True if it holds wherever the other one holds.
     const fn covers(self, other: Self) -> bool {
         self.mask & !other.mask == 0 && other.value & self.mask == self.value
     }
 }
 
-/// Both conditions; none when they contradict each other.
+/// The conjunction of two conditions; `None` if they contradict each other.
 pub(super) fn both(one: Condition, other: Condition) -> Option<Condition> {
     let common = one.mask & other.mask;
     (one.value & common == other.value & common)
@@ -121,12 +123,12 @@ pub(super) fn simplified(conditions: &[Condition]) -> Vec<Condition> {
     cover(conditions, std::iter::empty())
 }
 
-/// Few conditions that hold where the wanted ones do, and else at most where the free ones do.
+/// A small set of conditions that holds wherever `wanted` holds, and otherwise at most where `free` holds.
 fn cover(wanted: &[Condition], free: impl Iterator<Item = Condition>) -> Vec<Condition> {
     let cubes = merges(wanted.iter().copied().chain(free));
     let mut left: Vec<Condition> = wanted.to_vec();
     let mut chosen = Vec::new();
-    // Greedy: the cube that covers most of what is left; of equal ones, the one with fewest bits to look at.
+    // Greedy: takes the cube that covers most of the rest; among equals, the one with the smallest mask.
     while let Some(best) = cubes.iter().copied().max_by_key(|cube| {
         let covered = left.iter().filter(|&&condition| cube.covers(condition)).count();
         (covered, u32::BITS - cube.mask.count_ones())
@@ -141,7 +143,7 @@ fn cover(wanted: &[Condition], free: impl Iterator<Item = Condition>) -> Vec<Con
     chosen
 }
 
-/// What comes of merging conditions that differ in one bit, until none can be merged any more.
+/// All conditions that result from merging conditions that differ in one bit, until none can be merged.
 fn merges(conditions: impl Iterator<Item = Condition>) -> Vec<Condition> {
     let mut all: BTreeSet<(u32, u32)> = conditions.map(|c| (c.mask, c.value)).collect();
     let mut fresh: Vec<(u32, u32)> = all.iter().copied().collect();
@@ -168,7 +170,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_field_has_a_value_for_everything() {
+    fn a_field_has_a_value_for_each_decision() {
         for outputs in (1..=64).chain([254, 255, 1022]) {
             let field = Field::above(5, outputs);
             let decisions =
@@ -183,7 +185,7 @@ mod tests {
     }
 
     #[test]
-    fn all_outputs_of_many_need_few_conditions() {
+    fn the_set_of_all_outputs_needs_few_conditions() {
         for outputs in 1..=62 {
             let field = Field::above(0, outputs);
             let all = field.any_of(&(0..outputs).collect());
@@ -222,7 +224,7 @@ mod tests {
         }
 
         #[test]
-        fn both_is_both(one in (0..16u32, 0..16u32), other in (0..16u32, 0..16u32)) {
+        fn both_conditions_hold_where_each_of_them_holds(one in (0..16u32, 0..16u32), other in (0..16u32, 0..16u32)) {
             let [one, other] = [one, other].map(|(mask, value)| Condition { mask, value: value & mask });
             for word in 0..16 {
                 let holds = both(one, other).is_some_and(|both| both.holds(word));

@@ -1,4 +1,4 @@
-//! A plan in words.
+//! A plan as text.
 
 use std::fmt;
 
@@ -6,7 +6,7 @@ use super::layout::Way;
 use super::{Edge, Plan, StageInfo, Step};
 
 impl Plan {
-    /// Bytes of columns that a packet costs on the way to the device and back, without packed payload.
+    /// Bytes of columns per packet that are copied to the device and back, without packed payload.
     pub fn bytes_a_packet(&self) -> (usize, usize) {
         let (input, both, output) = (self.input.tile, self.both.tile, self.output.tile);
         let rows = crate::kernel::TILE;
@@ -14,7 +14,7 @@ impl Plan {
     }
 }
 
-/// Columns, bytes a packet each way, launches with their conditions.
+/// Columns, bytes per packet in each direction, launches with their conditions.
 impl fmt::Display for Plan {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         let (up, down) = self.bytes_a_packet();

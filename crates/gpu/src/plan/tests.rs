@@ -11,7 +11,7 @@ use crate::region::Access;
 use crate::stage::{Rows, Snapshot};
 use crate::{Results, Stage, StageSpec, StageTable};
 
-/// A stage that is only asked for its needs.
+/// A stage that has only a specification.
 struct Asks(StageSpec);
 
 impl Stage for Asks {
@@ -67,7 +67,7 @@ fn a_lookup_costs_four_bytes_each_way() {
 }
 
 #[test]
-fn ways_that_join_have_few_conditions() {
+fn paths_that_join_have_few_conditions() {
     let nodes = [
         node(&[], 2, &[]),
         node(&[], 0, &[(0, 0)]),
@@ -94,12 +94,12 @@ fn unordered_writers_are_refused() {
         [node(&[written], 0, &[]), node(&[Region::to_end(Base::Ethernet, 0)], 0, &[(0, 0)])];
     assert_eq!(
         refused(&stale).message,
-        "reads Ethernet 0-, which may be bytes that classify writes"
+        "reads Ethernet 0-, which may overlap bytes that classify writes"
     );
 }
 
 #[test]
-fn what_cannot_be_is_refused_with_its_node() {
+fn invalid_sections_are_rejected_with_the_node() {
     let annotation = Region::read(Base::Annotation, 45, 4);
     let end = Region::to_end(Base::Transport, 0);
     let entry = || node(&[], 2, &[]);
@@ -109,11 +109,11 @@ fn what_cannot_be_is_refused_with_its_node() {
         (vec![node(&[end.with(Access::Write)], 0, &[])], 0, "cannot be written"),
         (vec![node(&[end, end], 0, &[])], 0, "more than one slice to the packet's end"),
         (vec![node(&[Region::read(Base::Network, 0, 4); 7], 0, &[])], 0, "asks for 7 slices"),
-        (vec![entry(), node(&[], 0, &[(0, 2)])], 1, "output 2, which is not there"),
+        (vec![entry(), node(&[], 0, &[(0, 2)])], 1, "output 2, which does not exist"),
         (vec![entry(), node(&[], 0, &[(1, 0)])], 1, "comes before"),
         (vec![node(&[], 1023, &[])], 0, "between 1023 outputs"),
         ((0..17).map(|_| entry()).collect(), 16, "needs bits 32 to 33"),
-        (vec![entry(), only(node(&[], 0, &[(0, 0)]), 0, 1)], 1, "reached by no packet"),
+        (vec![entry(), only(node(&[], 0, &[(0, 0)]), 0, 1)], 1, "cannot be reached by any packet"),
         (vec![node(&[], 0, &[]), only(node(&[], 0, &[]), 0, 0)], 1, "decides nothing"),
     ];
     for (nodes, index, message) in table {
@@ -140,11 +140,11 @@ fn only(mut node: Node, of: usize, output: u32) -> Node {
 
 #[test]
 fn more_conditions_than_a_launch_has_are_refused() {
-    // Every second output of a wide stage: none of them can be told by a bit.
+    // Every second output of a stage with many outputs: no single bit identifies them.
     let odd: Vec<_> = (0..9).map(|output| (0, output * 7)).collect();
     let refused = Plan::new(&[node(&[], 70, &[]), node(&[], 0, &odd)], LIMITS).unwrap_err();
     assert_eq!(refused.node, 1);
-    assert!(refused.message.contains("8 is the most"), "{refused}");
+    assert!(refused.message.contains("8 is the maximum"), "{refused}");
 }
 
 #[test]
@@ -157,7 +157,7 @@ fn a_stage_before_another_can_exclude_it() {
     ];
     let plan = Plan::new(&nodes, LIMITS).unwrap();
     assert_eq!(conditions(&plan, 2), [Condition { mask: 3, value: 2 }]);
-    // Those that passed untreated come by output 0 as well.
+    // Packets that pass unprocessed also arrive by output 0.
     assert_eq!(conditions(&plan, 3).len(), 3, "{plan}");
 }
 
@@ -195,7 +195,7 @@ launch 1: classify for classify, on network 16/4; transport payload 0-
 }
 
 #[test]
-fn slices_that_no_stage_asks_for_are_copied_beside() {
+fn additional_slices_are_copied() {
     let nodes = [node(&[Region::read(Base::Annotation, 0, 4)], 0, &[])];
     let both = Region { access: Access::ReadWrite, ..Region::read(Base::Annotation, 0, 48) };
     let extra = [Region::read(Base::Ethernet, 0, 64), both];

@@ -1,4 +1,4 @@
-//! Where a packet's layers begin.
+//! Finds where the headers of a packet begin.
 
 use millrace_core::Packet;
 use millrace_core::headers::{
@@ -8,38 +8,39 @@ use millrace_core::memory::ANNOTATION_LEN;
 
 use super::{Base, Extent, Region};
 
-/// Most extension headers between an IPv6 header and the transport header. Chains of more are an attack.
+/// Maximum number of extension headers between an IPv6 header and the transport header. Longer chains are an attack.
 pub const MAX_EXTENSIONS: usize = 16;
 
-/// Where a packet's layers begin, as places in its [`View`]'s bytes.
+/// The positions of a packet's headers in its [`View`]'s bytes.
 ///
-/// - **Ethernet** begins at the packet's link-layer header annotation (which may lie in the headroom, as after `Strip`). Where
-///   it is not set, at the start of the data; there is none when the network header is marked less than 14 bytes
-///   behind it, as in packets that begin at the IP header. A packet with neither mark is an Ethernet frame: what begins at
-///   the IP header must be marked, by `MarkIPHeader` or `CheckIPHeader`.
-/// - **Network** begins at the network header annotation. Where it is not set, or points at a VLAN tag, it begins behind
-///   the tags (0x8100, 0x88a8) of the Ethernet header. It is IP when its version says so, and the EtherType
-///   where one is known.
-/// - An IP packet **ends** where its length says, if that is within the packet and not shorter than its header; a region
-///   of a base from Network on ends there, too, one of Ethernet where the frame ends. A length of 0 in an IPv6 header with
-///   hop-by-hop options is that of a jumbogram: to the frame's end.
-/// - **Transport** is absent in later fragments, behind more than [`MAX_EXTENSIONS`] extension
-///   headers, behind a cut one and behind "no next header". An ESP header is the transport header.
-/// - **TransportPayload** is what TCP (behind options), UDP, UDP-Lite, SCTP, ICMP or ICMPv6 carry; of other protocols it is all
-///   from Transport on, of a later fragment what the fragment carries.
+/// - **Ethernet** begins at the packet's link-layer header annotation, which may be in the headroom, as after
+///   `Strip`. If it is not set, it begins at the start of the data. There is none if the network header is marked
+///   less than 14 bytes after it, as in packets that begin at the IP header. A packet without both annotations is
+///   taken for an Ethernet frame: packets that begin at the IP header must be marked by `MarkIPHeader` or
+///   `CheckIPHeader`.
+/// - **Network** begins at the network header annotation. If that is not set, or points at a VLAN tag, it begins
+///   after the tags (0x8100, 0x88a8) of the Ethernet header. It is IP if its version says so, and the EtherType too,
+///   if one is known.
+/// - An IP packet **ends** where its length field says, if that is within the packet and not shorter than its header.
+///   A region with a base from Network on also ends there, and a region of Ethernet ends with the frame. A length of
+///   0 in an IPv6 header with hop-by-hop options is that of a jumbogram, which ends with the frame.
+/// - **Transport** is absent in later fragments, after more than [`MAX_EXTENSIONS`] extension headers, after a
+///   truncated one, and after "no next header". An ESP header is the transport header.
+/// - **TransportPayload** is the payload of TCP (after its options), UDP, UDP-Lite, SCTP, ICMP or ICMPv6. For other
+///   protocols it is everything from Transport on, and for a later fragment it is the fragment's payload.
 ///
-/// A layer whose header is cut or makes no sense is there, with the bytes that there are; what is behind it is absent.
+/// A header that is truncated or invalid is present, with the bytes that exist. The layers after it are absent.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Layers {
-    /// By base.
+    /// Start positions by base.
     start: [u32; 6],
     end: u32,
     ip_end: u32,
 }
 
-/// The start of a layer that is not there: so far behind every end that no offset leads back.
+/// The start of an absent layer. It is so far after any end that no offset leads back.
 const ABSENT: u32 = u32::MAX;
-/// Bytes of a packet that are looked at; there are no larger packets.
+/// The number of bytes of a packet that are examined. No packet is larger.
 const MOST: usize = i32::MAX as usize;
 
 impl Default for Layers {
@@ -48,7 +49,7 @@ impl Default for Layers {
     }
 }
 
-/// A packet's bytes, from the first header on, and where its layers begin in them.
+/// A packet's bytes from the first header on, and the positions of its headers.
 #[derive(Clone, Copy, Debug, Default)]
 pub struct View<'a> {
     /// The bytes.
@@ -65,7 +66,7 @@ enum Origin {
     Network,
 }
 
-/// What the packet's annotations say of headers, in bytes of the view.
+/// The header annotations of a packet, as offsets in the view.
 struct Marks {
     origin: Origin,
     mac: Option<usize>,
@@ -81,14 +82,14 @@ impl Marks {
         if let None | Some(0) = mac
             && network.is_none_or(|at| (LINK..=packet.len() as isize).contains(&at))
         {
-            // A frame, as received.
+            // A frame as it was received.
             let network = network.map(|at| at as usize);
             return Self { origin: Origin::Data, mac: Some(0), network };
         }
         Self::of_stripped(packet.len() as isize, mac, network)
     }
 
-    /// The marks of a packet that begins elsewhere than at its link-layer header, or has strange ones.
+    /// The positions for a packet that does not begin at its link-layer header, or whose annotations are unusual.
     #[inline(never)]
     fn of_stripped(len: isize, mac: Option<isize>, network: Option<isize>) -> Self {
         let network = network.filter(|&at| at <= len);
@@ -119,7 +120,7 @@ impl Marks {
 }
 
 impl<'a> View<'a> {
-    /// Looks at a packet, as deep as `depth`: layers behind it are absent.
+    /// Parses a packet up to `depth`; deeper layers are absent.
     #[inline]
     pub fn of(packet: &'a Packet, depth: Base) -> Self {
         let mut view = Self::default();
@@ -127,7 +128,7 @@ impl<'a> View<'a> {
         view
     }
 
-    /// [`of`](Self::of), in place: half of the work would be to move the result.
+    /// As [`of`](Self::of), in place, because moving the result would take half of the time.
     #[inline(always)]
     pub(crate) fn look_at(&mut self, packet: &'a Packet, depth: Base) {
         let marks = Marks::of(packet);
@@ -135,7 +136,7 @@ impl<'a> View<'a> {
         self.layers.find(self.bytes, &marks, depth);
     }
 
-    /// What the packet has of a region's bytes. Empty for annotations, which are not among the view's bytes.
+    /// The bytes of a region that the packet has. Empty for annotations, which are not part of the view's bytes.
     #[inline]
     pub fn slice(&self, region: &Region) -> &'a [u8] {
         if region.base == Base::Annotation {
@@ -146,7 +147,7 @@ impl<'a> View<'a> {
     }
 }
 
-/// A packet's bytes as in [`View`], for writing. A shared packet gets a copy of its own first.
+/// A packet's bytes as in [`View`], for writing. A shared packet is copied first.
 #[inline]
 pub(crate) fn view_bytes_mut(packet: &mut Packet) -> &mut [u8] {
     match Marks::of(packet).origin {
@@ -157,13 +158,13 @@ pub(crate) fn view_bytes_mut(packet: &mut Packet) -> &mut [u8] {
 }
 
 impl Layers {
-    /// A packet's layers, as deep as `depth`: those behind it are absent.
+    /// The positions of a packet's headers up to `depth`; deeper layers are absent.
     #[inline]
     pub fn of(packet: &Packet, depth: Base) -> Self {
         if depth == Base::Annotation { Self::default() } else { View::of(packet, depth).layers }
     }
 
-    /// What a packet has of a region's bytes, with layers that were found before it was changed.
+    /// The bytes of a region that a packet has, by header positions that were found before the packet was changed.
     pub fn slice<'p>(&self, packet: &'p Packet, region: &Region) -> &'p [u8] {
         let (at, len) = self.span(region);
         let bytes = match region.base {
@@ -173,7 +174,7 @@ impl Layers {
         bytes.get(at..at + len).unwrap_or_default()
     }
 
-    /// As [`slice`](Self::slice), for writing. A shared packet gets a copy of its own first.
+    /// As [`slice`](Self::slice), for writing. A shared packet is copied first.
     pub fn slice_mut<'p>(&self, packet: &'p mut Packet, region: &Region) -> &'p mut [u8] {
         let (at, len) = self.span(region);
         let bytes = match region.base {
@@ -183,8 +184,8 @@ impl Layers {
         bytes.get_mut(at..at + len).unwrap_or_default()
     }
 
-    /// Where a region begins in the view's bytes (of annotations: in the annotation area), and how many of its bytes the packet
-    /// has: none when its first byte is not there.
+    /// The start of a region in the view's bytes (for annotations, in the annotation area), and the number of bytes
+    /// that the packet has: 0 if its first byte is missing.
     #[inline]
     pub fn span(&self, region: &Region) -> (usize, usize) {
         let (start, limit) = self.bounds(region.base, region.extent);
@@ -199,7 +200,7 @@ impl Layers {
         (at as usize, len as usize)
     }
 
-    /// Where a base is, and where its regions end: that of an absent one behind that.
+    /// The start of a base and the end of its regions. If the base is absent, its start is after its end.
     #[inline]
     pub(crate) fn bounds(&self, base: Base, extent: Extent) -> (i64, i64) {
         let limit = match (base, extent) {
@@ -310,7 +311,7 @@ impl Layers {
     }
 }
 
-/// Where the network header is, and the EtherType in front of it when that is known.
+/// The position of the network header, and the EtherType before it, if it is known.
 #[inline]
 fn find_network(bytes: &[u8], marks: &Marks) -> Option<(usize, Option<u16>)> {
     let marked = || marks.network.map(|network| (network, None));
@@ -318,7 +319,8 @@ fn find_network(bytes: &[u8], marks: &Marks) -> Option<(usize, Option<u16>)> {
     let (Some(mac), Some((ethernet, mut rest))) = (marks.mac, ethernet) else { return marked() };
     let mut at = mac + EthernetHeader::LEN;
     let mut ether_type = ethernet.ether_type.get();
-    // A mark that the way through the tags does not meet is by somebody who knows of another header in between.
+    // The walk over the tags does not meet this annotation. An element has set it that knows of another header in
+    // between.
     let mut is_met = marks.network.is_none_or(|network| network == at);
     while ether_type::is_tag(ether_type) {
         let Some((tag, behind)) = VlanHeader::view(rest) else {

@@ -1,7 +1,7 @@
-//! Slices, or regions of interest: which bytes of each packet a stage reads and writes.
+//! Regions, also called slices: the bytes of each packet that a stage reads and writes.
 //!
-//! A region is resolved for each packet: VLAN tags, IP options and IPv6 extension headers move what lies behind them. See
-//! [`Layers`] for the rules, and [`union`] for how the regions of many stages become columns.
+//! A region is located in each packet, because VLAN tags, IP options and IPv6 extension headers move what follows
+//! them. See [`Layers`] for the rules, and [`union`] for how the regions of several stages become columns.
 
 mod layers;
 pub mod union;
@@ -11,27 +11,28 @@ pub use layers::{Layers, MAX_EXTENSIONS, View};
 
 use std::fmt;
 
-/// What a region's offset counts from.
+/// The base of a region's offset.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash, PartialOrd, Ord)]
 pub enum Base {
-    /// The packet's annotation area, 48 bytes, which every packet has whole; the destination address is at 0 (4 bytes,
-    /// or 16 for IPv6). A plan whose regions are all of this base touches no packet's bytes.
+    /// The packet's annotation area, 48 bytes, which every packet has. The destination address is at 0 (4 bytes, or
+    /// 16 for IPv6). If all regions of a plan have this base, no packet's bytes are read.
     #[default]
     Annotation,
     /// The Ethernet header.
     Ethernet,
-    /// The network header, behind all VLAN tags: offset -2 is the innermost EtherType.
+    /// The network header, after all VLAN tags. Offset -2 is the innermost EtherType.
     Network,
-    /// What the network header carries: behind IP options; for IPv6 behind the fixed header.
+    /// The payload of the network header: after IP options; for IPv6, after the fixed header.
     NetworkPayload,
-    /// The transport header: as `NetworkPayload` for IPv4, behind extension headers for IPv6; none in later fragments.
+    /// The transport header: as `NetworkPayload` for IPv4, after extension headers for IPv6. Absent in later
+    /// fragments.
     Transport,
-    /// What the transport header carries; in later fragments, what the fragment carries.
+    /// The payload of the transport header; in later fragments, the payload of the fragment.
     TransportPayload,
 }
 
 impl Base {
-    /// All of them.
+    /// All bases.
     pub const ALL: [Self; 6] = [
         Self::Annotation,
         Self::Ethernet,
@@ -53,7 +54,7 @@ impl Base {
         }
     }
 
-    /// How far this base lies behind another of the packet at least; none when they never lie in the same bytes.
+    /// The minimum distance of this base after another one in the same packet; `None` if they never share bytes.
     pub(crate) fn least_distance(self, from: Self) -> Option<i32> {
         const LEAST: [i32; 6] = [0, 0, 14, 34, 34, 34];
         if self == Self::Annotation || from == Self::Annotation {
@@ -63,43 +64,43 @@ impl Base {
     }
 }
 
-/// How far a region reaches.
+/// The end of a region.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub enum Extent {
-    /// So many bytes; where the packet ends earlier, zeros.
+    /// This number of bytes, padded with zeros if the packet ends earlier.
     Bytes(u16),
-    /// To the end of the packet (of the IP packet, when there is one: no Ethernet padding): packed payload.
+    /// To the end of the packet, as packed payload. If there is an IP packet, to its end: without Ethernet padding.
     ToEnd,
 }
 
-/// What is done with the bytes.
+/// How a stage accesses the bytes.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub enum Access {
     /// They are copied to the device.
     Read,
-    /// They are copied back; the kernel writes all that the packet has of them.
+    /// They are copied back. The kernel writes all of them that the packet has.
     Write,
     /// Both.
     ReadWrite,
 }
 
 impl Access {
-    /// Whether the stage changes the bytes.
+    /// True if the stage changes the bytes.
     pub const fn writes(self) -> bool {
         !matches!(self, Self::Read)
     }
 }
 
-/// A slice of each packet.
+/// A region of each packet.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub struct Region {
-    /// What the offset counts from.
+    /// The base of the offset.
     pub base: Base,
-    /// The first byte.
+    /// The offset of the first byte.
     pub offset: i16,
-    /// How far it reaches.
+    /// The end.
     pub extent: Extent,
-    /// What is done with it.
+    /// The access.
     pub access: Access,
 }
 
@@ -109,7 +110,7 @@ impl Region {
         Self { base, offset, extent: Extent::Bytes(bytes), access: Access::Read }
     }
 
-    /// A region up to the packet's end that is read.
+    /// A region to the packet's end that is read.
     pub const fn to_end(base: Base, offset: i16) -> Self {
         Self { base, offset, extent: Extent::ToEnd, access: Access::Read }
     }
@@ -119,17 +120,17 @@ impl Region {
         Self { access, ..self }
     }
 
-    /// How deep a packet must be parsed to resolve the region.
+    /// How deep a packet must be parsed to locate the region.
     pub(crate) fn depth(&self) -> Base {
         match self.extent {
-            // Where the IP packet ends is in its header.
+            // The end of the IP packet is in its header.
             Extent::ToEnd => self.base.max(Base::Network),
             Extent::Bytes(_) => self.base,
         }
     }
 }
 
-/// `network 12/4`, `transport payload 0/ to the end`; written slices with `w` or `rw`.
+/// A region as text: `network 12/4`, `transport payload 0/ to the end`; written regions with `w` or `rw`.
 impl fmt::Display for Region {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         write!(f, "{} {}", self.base.name(), self.offset)?;

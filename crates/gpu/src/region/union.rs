@@ -1,21 +1,21 @@
-//! The union of all regions that a plan's stages ask for.
+//! The union of all regions that a plan's stages use.
 //!
-//! Regions of one base that overlap share a column; so do those that touch, unless only one of them is written, for what is
-//! written travels both ways. Each request keeps its own place in the shared column. Columns begin and end at multiples of
-//! four bytes from their base, so that what is aligned in a header is aligned in its column, and so that
-//! rows are copied in words.
+//! Regions of one base that overlap share a column. Adjacent regions share one too, unless only one of them is
+//! written, because written columns are copied in both directions. Each request keeps its own position in the shared
+//! column. Columns begin and end at multiples of four bytes from their base, so that fields that are aligned in a
+//! header are aligned in its column, and rows are copied in words.
 //!
-//! Regions to the packet's end are no columns but packed payload; equal ones share it, others are kept apart, as each must begin
-//! at 16 bytes for the kernels' wide loads.
+//! Regions to the packet's end are not columns but packed payload. Equal ones share it. Others are separate, because
+//! each must begin at a multiple of 16 bytes for the kernels' wide loads.
 
 use std::ops::Range;
 
 use super::{Access, Base, Extent, Region};
 
-/// What stage asks for a region.
+/// A stage's request for a region.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Request {
-    /// The stage's place in the section.
+    /// The stage's index in the section.
     pub stage: usize,
     /// The region.
     pub region: Region,
@@ -24,20 +24,20 @@ pub struct Request {
 /// A column: the union of some regions.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Merged {
-    /// What `begin` counts from.
+    /// The base of `begin`.
     pub base: Base,
-    /// The first byte, a multiple of 4.
+    /// The offset of the first byte, a multiple of 4.
     pub begin: i32,
-    /// Bytes of a row, a multiple of 4.
+    /// The number of bytes of a row, a multiple of 4.
     pub bytes: u32,
-    /// The parts of a row that stages write, in order; those that overlap are one.
+    /// The ranges of a row that stages write, in order; overlapping ones are joined.
     pub written: Vec<Range<u32>>,
-    /// Whether some stage reads any of it.
+    /// True if a stage reads any of it.
     pub read: bool,
 }
 
 impl Merged {
-    /// Where a region's bytes are in a row, if it is part of this column.
+    /// The offset of a region's bytes in a row, if the region is part of this column.
     pub fn place(&self, region: &Region) -> Option<u32> {
         let Range { start, end } = range(region)?;
         let is_within = self.base == region.base
@@ -47,7 +47,7 @@ impl Merged {
     }
 }
 
-/// The columns that requests come to, in order of base and offset.
+/// The columns for these requests, in order of base and offset.
 pub fn union(requests: &[Request]) -> Vec<Merged> {
     let mut columns: Vec<Merged> = Vec::new();
     for base in Base::ALL {
@@ -74,7 +74,7 @@ pub fn union(requests: &[Request]) -> Vec<Merged> {
     columns
 }
 
-/// A region's bytes from its base on, if it has a length.
+/// The range of a region's bytes from its base, if it has a length.
 pub(crate) fn range(region: &Region) -> Option<Range<i32>> {
     match region.extent {
         Extent::Bytes(bytes) => {
@@ -122,7 +122,7 @@ mod tests {
     }
 
     #[test]
-    fn what_overlaps_or_touches_is_one_column() {
+    fn overlapping_and_adjacent_regions_share_a_column() {
         assert_eq!(extents(&[]), []);
         assert_eq!(extents(&[network(12, 4), network(16, 4)]), [(12, 8)]);
         assert_eq!(extents(&[network(16, 4), network(12, 4), network(9, 1)]), [(8, 12)]);
@@ -133,7 +133,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_written_takes_no_neighbour_along() {
+    fn a_written_slice_does_not_extend_to_its_neighbours() {
         let written = network(12, 4).with(Access::ReadWrite);
         assert_eq!(extents(&[written, network(16, 4)]), [(12, 4), (16, 4)]);
         assert_eq!(extents(&[network(8, 4), written]), [(8, 4), (12, 4)]);
@@ -142,7 +142,7 @@ mod tests {
     }
 
     #[test]
-    fn a_column_knows_what_is_written_in_it_and_where_a_region_is() {
+    fn a_column_locates_its_regions_and_written_ranges() {
         let write = |offset, bytes| network(offset, bytes).with(Access::Write);
         let [column] = &columns(&[write(9, 2), write(12, 1), write(10, 1), network(8, 8)])[..]
         else {

@@ -1,21 +1,21 @@
-//! Slow work on a device, aside from the threads that carry packets.
+//! A thread for slow work on a device, so that the threads that process packets need not wait.
 
 use std::sync::mpsc::{Sender, channel};
 
 use millrace_core::Lock;
 
-/// Something to do.
+/// A piece of work.
 pub(super) type Job = Box<dyn FnOnce() + Send>;
 
-/// A thread that does one job after the other. Until it is hired, jobs are done by whoever gives them.
+/// A thread that executes one job after the other. Before it is started, the caller executes jobs itself.
 #[derive(Default)]
 pub(super) struct Attendant {
     jobs: Lock<Option<Sender<Job>>>,
 }
 
 impl Attendant {
-    /// Starts the thread, which ends with the attendant. To be called by a thread that is not bound to a core, since the
-    /// new one would be bound to the same.
+    /// Starts the thread, which ends with the attendant. Call it from a thread that is not pinned to a core, because
+    /// the new thread inherits the pinning.
     pub(super) fn hire(&self) {
         let mut jobs = self.jobs.lock();
         if jobs.is_some() {
@@ -28,12 +28,12 @@ impl Attendant {
         }
     }
 
-    /// Whether there is a thread for the jobs.
+    /// True if the thread is started.
     pub(super) fn is_hired(&self) -> bool {
         self.jobs.lock().is_some()
     }
 
-    /// Has something done.
+    /// Executes a job.
     pub(super) fn give(&self, job: Job) {
         let sender = self.jobs.lock().clone();
         let unsent = match sender {

@@ -1,12 +1,12 @@
-//! The time that devices live in: real time, also where the packets' time is virtual.
+//! The clock of devices: real time, even if the packets' time is virtual.
 
 use std::time::Instant;
 
-/// Nanoseconds since it was made.
+/// Nanoseconds since its creation.
 pub(super) struct DeviceClock(Instant);
 
 impl DeviceClock {
-    /// Now.
+    /// The current time.
     pub(super) fn now(&self) -> u64 {
         u64::try_from(self.0.elapsed().as_nanos()).unwrap_or(u64::MAX)
     }

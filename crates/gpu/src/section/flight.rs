@@ -1,4 +1,4 @@
-//! One batch on its way through a section.
+//! One batch in a section.
 
 use std::sync::Arc;
 
@@ -8,26 +8,26 @@ use crate::batch::{Gather, Outcome};
 use crate::plan::Plan;
 use crate::{SlotId, Snapshot, Stage, Ticket};
 
-/// Where a batch is.
+/// The state of a batch.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub(super) enum State {
-    /// It is the CPU twins' and they have not treated it yet.
+    /// The CPU twins are to process it.
     #[default]
     Due,
-    /// They have.
+    /// The CPU twins have processed it.
     Treated,
-    /// It is being collected, and gathered into a slot.
+    /// It is being collected and gathered into a slot.
     Gathering(SlotId),
-    /// It is for the device and waits for a slot.
+    /// It is for the device, and waits for a slot.
     Waiting,
     /// It is on the device since this time.
     Flying { ticket: Ticket, since: u64 },
-    /// The device is done with it; results lie in the slot.
+    /// The device is done with it, and the slot contains the results.
     Landed(SlotId),
 }
 
 impl State {
-    /// The slot that it has and the device does not.
+    /// The slot that it has, if the device does not use the slot.
     pub(super) fn slot_at_rest(self) -> Option<SlotId> {
         match self {
             Self::Gathering(slot) | Self::Landed(slot) => Some(slot),
@@ -39,29 +39,29 @@ impl State {
 /// A batch, with its packets.
 #[derive(Default)]
 pub(super) struct Flight {
-    /// The packets; all tiles but the last one are full.
+    /// The packets. All tiles but the last one are full.
     pub(super) tiles: Vec<Batch>,
     pub(super) rows: usize,
-    /// Bytes of the packets.
+    /// The number of bytes of the packets.
     pub(super) bytes: usize,
-    /// When its first packet came.
+    /// The time when its first packet arrived.
     pub(super) since: Timestamp,
     pub(super) state: State,
     pub(super) gather: Gather,
     pub(super) outcome: Outcome,
-    /// What the stages' tables were when it was treated, by stage.
+    /// The snapshots of the stages, by stage.
     pub(super) snapshots: Vec<Snapshot>,
-    /// Bytes of packed payload, at most, while it waits for a slot.
+    /// An upper limit of the packed payload in bytes, while it waits for a slot.
     payload: usize,
     /// Cycles of the lane's thread so far.
     pub(super) cost: u64,
 }
 
 impl Flight {
-    /// The device does not treat it, after all: the twins do.
+    /// Leaves the batch to the twins instead of the device.
     pub(super) fn fall_back(&mut self) {
         self.state = State::Due;
-        // What it has cost says nothing about the twins.
+        // Its cost so far does not belong to the twins.
         self.cost = 0;
     }
 
@@ -73,7 +73,7 @@ impl Flight {
         self.outcome.clear(plan);
     }
 
-    /// Whether it can be given back to the packets' way.
+    /// True if it can be delivered.
     pub(super) fn is_done(&self) -> bool {
         matches!(self.state, State::Due | State::Treated | State::Landed(_))
     }
@@ -86,12 +86,12 @@ impl Flight {
         matches!(self.state, State::Flying { .. })
     }
 
-    /// Whether the device has it or is to have it.
+    /// True if it is on the device, or is to be.
     pub(super) fn is_for_device(&self) -> bool {
         !matches!(self.state, State::Due | State::Treated)
     }
 
-    /// Of how many packets the payload is sure to fit into the slot that the batch waits for.
+    /// The number of packets whose payload certainly fits into the slot that the batch waits for.
     pub(super) fn fitting_payload(&mut self, plan: &Plan, packets: &[Packet]) -> usize {
         let regions = plan.payloads.len();
         if regions == 0 {
@@ -112,7 +112,7 @@ impl Flight {
         self.tiles.iter().all(|tile| self.gather.add(plan, tile, block) == tile.len())
     }
 
-    /// Takes results out of a slot that is done, and what stages wrote into the packets.
+    /// Takes results and written slices from a slot that is done.
     pub(super) fn unload(&mut self, plan: &Plan, block: &[u8]) {
         plan.collect(block, self.rows, &mut self.outcome);
         if plan.writes() {
@@ -124,7 +124,7 @@ impl Flight {
         }
     }
 
-    /// Has the twins treat it.
+    /// Lets the twins process it.
     pub(super) fn run_twins(&mut self, plan: &Plan, stages: &[Arc<dyn Stage>]) {
         self.outcome.clear(plan);
         self.snapshots.clear();

@@ -4,12 +4,12 @@ use std::fmt;
 
 use millrace_core::Count;
 
-/// Sub-buckets of each power of two: a value is known to an eighth.
+/// Log2 of the number of buckets per power of two: a value is known with a precision of an eighth.
 const FINE: u32 = 3;
-/// Buckets: values up to 2^40, in nanoseconds a quarter of an hour.
+/// The number of buckets. Values up to 2^40 fit; in nanoseconds, that is a quarter of an hour.
 const BUCKETS: usize = (41 - FINE as usize) << FINE;
 
-/// How often values occurred, each known to an eighth of itself.
+/// How often values occurred, with a precision of an eighth.
 pub struct Histogram {
     buckets: Box<[Count]>,
 }
@@ -21,7 +21,7 @@ impl Default for Histogram {
 }
 
 impl Histogram {
-    /// Counts a value, `times` times; one thread at a time.
+    /// Counts a value `times` times. Only one thread may count at a time.
     #[inline]
     pub fn note(&self, value: u64, times: u64) {
         if let Some(bucket) = self.buckets.get(bucket_of(value)) {
@@ -29,27 +29,27 @@ impl Histogram {
         }
     }
 
-    /// Adds what another one has counted.
+    /// Adds the counts of another histogram.
     pub fn merge(&self, other: &Self) {
         for (into, from) in self.buckets.iter().zip(&other.buckets) {
             into.add(from.get());
         }
     }
 
-    /// Takes away what this one had counted at an earlier time.
+    /// Subtracts the counts that this histogram had earlier.
     pub(super) fn subtract(&self, before: &Self) {
         for (now, before) in self.buckets.iter().zip(&before.buckets) {
             now.set(now.get() - before.get());
         }
     }
 
-    /// How many values were counted.
+    /// The number of values.
     pub fn count(&self) -> u64 {
         self.buckets.iter().map(Count::get).sum()
     }
 
-    /// The least value that at least the given part of all values does not exceed, rounded up to the end of its bucket;
-    /// 0 when there are none.
+    /// The smallest value that is at least as large as the given part of all values, rounded up to the end of its
+    /// bucket; 0 if there are no values.
     pub fn quantile(&self, part: f64) -> u64 {
         let count = self.count();
         if count == 0 {
@@ -64,7 +64,7 @@ impl Histogram {
         last_of(found.unwrap_or(BUCKETS - 1))
     }
 
-    /// The buckets that are not empty: the greatest value of each, and how often there was one.
+    /// The non-empty buckets: the greatest value of each, and its count.
     pub fn buckets(&self) -> impl Iterator<Item = (u64, u64)> {
         let counts = self.buckets.iter().map(Count::get).enumerate();
         counts.filter(|(_, count)| *count > 0).map(|(bucket, count)| (last_of(bucket), count))
@@ -82,7 +82,7 @@ impl fmt::Debug for Histogram {
 fn bucket_of(value: u64) -> usize {
     let power = value.checked_ilog2().unwrap_or(0);
     let shift = power.saturating_sub(FINE);
-    // For values below 2^FINE the shift is 0 and the bucket the value.
+    // For values below 2^FINE the shift is 0, and the bucket is the value.
     let bucket = ((shift as usize) << FINE) + (value >> shift) as usize;
     bucket.min(BUCKETS - 1)
 }
@@ -99,7 +99,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn every_value_is_in_its_bucket_and_known_to_an_eighth() {
+    fn every_value_is_in_its_bucket_with_a_precision_of_an_eighth() {
         let mut last = 0;
         for value in (0..5_000).chain((13..40).flat_map(|power| {
             let base = 1u64 << power;

@@ -1,4 +1,4 @@
-//! The lanes of a section, one a thread.
+//! The lanes of a section, one per thread.
 
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, OnceLock};
@@ -7,12 +7,12 @@ use millrace_core::{Batch, BiasedGuard, BiasedMutex, Context, Lock, PerThread};
 
 use super::{Lane, Section};
 
-/// A lane for each thread that comes, made when it first does. What a thread does with its own lane takes no locks;
-/// others can visit it all the same.
+/// A lane for each thread, created when the thread first needs it. A thread uses its own lane without locks. Other
+/// threads can access it too.
 #[derive(Default)]
 pub struct Lanes {
     lanes: PerThread<OnceLock<Own>>,
-    /// Whether there are heirs who have not come yet.
+    /// True if there are packets for threads that have not taken them yet.
     heirs_awaited: AtomicBool,
     estate: Lock<Vec<Heir>>,
 }
@@ -23,7 +23,7 @@ struct Own {
     lane: Arc<BiasedMutex<Lane>>,
 }
 
-/// A thread to which packets of a section before this one belong.
+/// A thread that is to take packets of an earlier section.
 struct Heir {
     thread: usize,
     section: Arc<Section>,
@@ -45,7 +45,7 @@ impl Lanes {
         lane
     }
 
-    /// The running thread's lane, if it has one, or packets are there for it.
+    /// The running thread's lane, if it has one or if packets wait for it.
     #[inline]
     pub fn own(&self, cx: &Context) -> Option<BiasedGuard<'_, Lane>> {
         if self.heirs_awaited.load(Ordering::Acquire) {
@@ -61,9 +61,9 @@ impl Lanes {
         Some(self.lanes.mine(cx).get()?.lane.lock(cx))
     }
 
-    /// Takes over the packets that another section's lanes hold: for a hot swap, when no thread runs. `heir_of` says to which
-    /// thread's lane those of a thread go. They are treated anew, before all that comes. Whoever calls has these threads look
-    /// after [their own](Self::own) lanes soon.
+    /// Takes the packets of another section's lanes, for a hot swap, while no thread runs. `heir_of` returns the
+    /// thread that gets the packets of a thread. They are processed again, before all packets that arrive later. The
+    /// caller must make these threads look after [their own](Self::own) lanes soon.
     pub fn take_over(&self, section: &Arc<Section>, old: &Self, heir_of: impl Fn(usize) -> usize) {
         let mut estate = self.estate.lock();
         for own in old.lanes.iter().filter_map(OnceLock::get) {
@@ -73,7 +73,7 @@ impl Lanes {
                 estate.push(Heir { thread, section: section.clone(), packets });
             }
         }
-        // What nobody has come for yet goes on.
+        // Packets that no thread has taken yet are passed on.
         for heir in old.estate.lock().drain(..) {
             let thread = heir_of(heir.thread);
             estate.push(Heir { thread, section: section.clone(), ..heir });
@@ -90,7 +90,7 @@ impl Lanes {
         self.heirs_awaited.store(!estate.is_empty(), Ordering::Release);
     }
 
-    /// Packets that are there for threads that have not come yet.
+    /// The number of packets for threads that have not taken them yet.
     pub fn awaiting(&self) -> usize {
         let estate = self.estate.lock();
         estate.iter().flat_map(|heir| &heir.packets).map(|batch| batch.len()).sum()

@@ -1,17 +1,20 @@
-//! Sections at run time: lanes that collect, submit and deliver in order; failure; balance.
+//! Sections at run time: lanes that collect, submit and deliver batches in order; failures; balance between device
+//! and CPU.
 //!
-//! A [`Section`] is shared by the threads that run it: the plan, the stages, the tables on the device, what was counted. Each
-//! thread has a [`Lane`] through it: `Batcher` [adds](Lane::add) packets, `Debatcher`'s task [ticks](Lane::tick) and
-//! [takes](Lane::take) what is done.
+//! A [`Section`] is shared by the threads that run it: the plan, the stages, the tables on the device, and counts.
+//! Each thread has a [`Lane`] through it: `Batcher` [adds](Lane::add) packets; `Debatcher`'s task
+//! [ticks](Lane::tick), and [takes](Lane::take) finished batches.
 //!
 //! # Order
-//! A lane is a queue of batches. Those on the device and those that the CPU twins treat stand in the same queue, and only
-//! its oldest batch is ever delivered; so whatever the balancer and failures do, packets leave a lane in the order in
-//! which they came.
+//!
+//! A lane is a queue of batches. Batches on the device and batches of the CPU twins are in the same queue, and only
+//! the oldest one is delivered. So packets leave a lane in the order in which they entered, whatever the balancer
+//! does or fails.
 //!
 //! # Loss
-//! Packets stay in their lane, as they came, until their batch is [taken](Lane::take). Whatever happens to a batch before, its
-//! packets can be treated again by the CPU twins, or given to [another lane](Lane::take_packets).
+//!
+//! Packets stay unchanged in their lane until their batch is [taken](Lane::take). Until then they can be processed
+//! again by the CPU twins, or moved to [another lane](Lane::take_packets).
 
 mod attendant;
 pub mod balance;
@@ -52,7 +55,7 @@ use self::tables::Tables;
 use crate::plan::Plan;
 use crate::{Caps, Device, DeviceError, Stage};
 
-/// What the threads that run a section share.
+/// The shared state of the threads that run a section.
 pub struct Section {
     plan: Arc<Plan>,
     stages: Vec<Arc<dyn Stage>>,
@@ -63,22 +66,22 @@ pub struct Section {
     clock: DeviceClock,
     attendant: Attendant,
     members: Lock<Vec<Member>>,
-    /// Lanes on the device that no thread has yet.
+    /// Lanes on the device that no thread uses yet.
     spare: Lock<Vec<Connection>>,
-    /// What had been counted when counts were reset.
+    /// The counts at the time of the last reset.
     before: Lock<Report>,
 }
 
 /// One of a section's lanes.
 struct Member {
     counters: Arc<Counters>,
-    /// Where others can visit it.
+    /// The lane, for access by other threads.
     lane: Weak<BiasedMutex<Lane>>,
 }
 
 impl Section {
-    /// A section that runs a plan; `stages` are those of the plan's nodes, in order. Without a source of devices the twins
-    /// do all the work. Touches no device.
+    /// A section that runs a plan. `stages` are those of the plan's nodes, in order. Without a source of devices, the
+    /// twins do all the work. Opens no device.
     pub fn new(
         plan: Arc<Plan>,
         stages: Vec<Arc<dyn Stage>>,
@@ -100,11 +103,12 @@ impl Section {
         })
     }
 
-    /// Gets ready to run on so many threads: opens the device, loads tables, makes lanes on it. A section that is not
-    /// prepared does so when packets come. To be called before the packets' threads start.
+    /// Prepares to run on this number of threads: opens the device, loads tables, and makes lanes. An unprepared
+    /// section does so when packets arrive. Call it before the threads that process packets start.
     ///
     /// # Errors
-    /// There is no device to be had now, or what it lacks. The section runs all the same, on the CPU, and tries again.
+    /// There is no device at present, or it lacks something. The section runs nevertheless, on the CPU, and tries
+    /// again.
     pub fn prepare(self: &Arc<Self>, lanes: usize) -> Result<Caps, DeviceError> {
         if !self.settings.inline {
             self.attendant.hire();
@@ -122,7 +126,7 @@ impl Section {
         self.new_lane(Weak::new())
     }
 
-    /// A lane that can be visited.
+    /// A lane that other threads can access.
     fn shared_lane(self: &Arc<Self>) -> Arc<BiasedMutex<Lane>> {
         Arc::new_cyclic(|lane| BiasedMutex::new(self.new_lane(lane.clone())))
     }
@@ -134,22 +138,22 @@ impl Section {
         Lane::new(self.clone(), counters, connection)
     }
 
-    /// What it does with each batch.
+    /// The plan.
     pub fn plan(&self) -> &Arc<Plan> {
         &self.plan
     }
 
-    /// Most packets of a batch.
+    /// Maximum number of packets of a batch.
     pub fn packets(&self) -> usize {
         self.settings.packets.clamp(1, self.plan.capacity.max(1))
     }
 
-    /// Its sizes and times.
+    /// Sizes and times.
     pub fn settings(&self) -> &Settings {
         &self.settings
     }
 
-    /// Bytes of the tables that its stages have now.
+    /// The size of all present tables of its stages, in bytes.
     pub fn table_bytes(&self) -> u64 {
         let tables = self.stages.iter().filter_map(|stage| stage.table());
         tables.map(|table| table.words.len() as u64 * 4).sum()
@@ -169,7 +173,7 @@ impl Section {
         self.mode.store(mode as u8, Relaxed);
     }
 
-    /// What it has done so far, or since counts were [reset](Self::reset_counts). Stops nobody.
+    /// The counts so far, or since they were [reset](Self::reset_counts). Stops no thread.
     pub fn report(&self) -> Report {
         let before = self.before.lock();
         let mut report = self.report_in_all();
@@ -177,9 +181,9 @@ impl Section {
         report
     }
 
-    /// Counts from 0 again.
+    /// Resets the counts to 0.
     pub fn reset_counts(&self) {
-        // Lanes alone write their counts.
+        // Only lanes write their counts.
         let mut before = self.before.lock();
         *before = self.report_in_all();
     }
@@ -191,13 +195,13 @@ impl Section {
         report
     }
 
-    /// Packets that its lanes hold.
+    /// The number of packets that its lanes hold.
     pub fn held(&self) -> usize {
         self.members.lock().iter().map(|member| member.counters.held.get() as usize).sum()
     }
 }
 
-/// What lanes have done.
+/// Actions that lanes request.
 impl Section {
     fn stages(&self) -> &[Arc<dyn Stage>] {
         &self.stages
@@ -211,17 +215,17 @@ impl Section {
         self.source.is_some()
     }
 
-    /// Which generation of the device there is now; 0 when there is none.
+    /// The generation of the present device; 0 if there is none.
     fn present(&self) -> u64 {
         self.source.as_ref().map_or(0, |source| source.present())
     }
 
-    /// The time that the device lives in, in nanoseconds.
+    /// The time of the device's clock, in nanoseconds.
     fn device_now(&self) -> u64 {
         self.clock.now()
     }
 
-    /// A lane on the device, with all tables there.
+    /// Makes a lane on the device, with all tables loaded.
     fn connect(&self) -> Connected {
         let source = self
             .source
@@ -249,16 +253,17 @@ impl Section {
         self.tables.load(generation, device, &self.stages, count, self.device_now())
     }
 
-    /// Has a lane connected.
+    /// Makes a connection for a lane, on the attendant's thread.
     fn connect_aside(self: &Arc<Self>, sender: SyncSender<Connected>) {
         let section = self.clone();
         self.attendant.give(Box::new(move || {
-            // Nobody waits for it any more when the lane is gone.
+            // If the lane is gone, nobody waits for it.
             let _ = sender.send(section.connect());
         }));
     }
 
-    /// Has the stages' tables loaded that the device lacks, unless somebody does so already, or it failed just now.
+    /// Loads the stages' tables that the device lacks, on the attendant's thread, unless it is being done or has just
+    /// failed.
     fn load_aside(self: &Arc<Self>, now: u64) {
         if !self.tables.ask(now) {
             return;
@@ -267,7 +272,7 @@ impl Section {
         self.attendant.give(Box::new(move || {
             let device = section.source.as_ref().and_then(|source| source.opened());
             let Some((generation, device)) = device else { return section.tables.not_now() };
-            // The tables remember that it failed, and when to try again.
+            // The tables store that it failed, and when to try again.
             if section.load(generation, &*device).is_err_and(|error| error.is_lost()) {
                 drop(device);
                 section.lost(generation);
@@ -275,8 +280,7 @@ impl Section {
         }));
     }
 
-    /// Takes the connection to a lost device apart, and sees to it that nobody keeps anything of it: only then can it be
-    /// opened anew.
+    /// Closes the connection to a lost device, and makes all lanes release it: it can be opened again only then.
     fn dispose(self: &Arc<Self>, connection: Connection) {
         let section = self.clone();
         self.attendant.give(Box::new(move || {
@@ -286,12 +290,12 @@ impl Section {
         }));
     }
 
-    /// Lets go of a lost device, and has all lanes do so.
+    /// Releases a lost device in this section and in all its lanes.
     fn lost(&self, generation: u64) {
         self.tables.forget(generation);
         self.spare.lock().retain(|spare| spare.generation != generation);
         let first = self.source.as_ref().is_some_and(|source| source.lost(generation));
-        // Lanes without traffic, too; but whoever does this by himself is in his own lane.
+        // This includes lanes without traffic. The lane whose thread is running this is locked already.
         if first && self.attendant.is_hired() {
             let lanes: Vec<_> =
                 self.members.lock().iter().filter_map(|one| one.lane.upgrade()).collect();

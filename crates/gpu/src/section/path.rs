@@ -1,6 +1,6 @@
-//! The two ways that a batch may take through a section.
+//! The two paths of a batch through a section.
 
-/// The way that a batch takes through a section.
+/// The path of a batch through a section.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 #[repr(usize)]
 pub enum Path {
@@ -13,10 +13,10 @@ pub enum Path {
 /// Which path batches take.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub enum Mode {
-    /// What is cheaper, and both when the device is at its limit.
+    /// The cheaper one; both if the device is at its limit.
     #[default]
     Adaptive,
-    /// The device, as long as there is one that works.
+    /// The device, as long as one works.
     Gpu,
     /// The CPU twins.
     Cpu,

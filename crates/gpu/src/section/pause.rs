@@ -5,8 +5,8 @@
 pub(super) struct Pause(u32);
 
 impl Pause {
-    /// Short pauses at first. A device that takes its time may need this core for it: a simulated one has a thread, and
-    /// would else begin only when the kernel takes the core away from who waits for it.
+    /// Waits. The first pauses are short. A slow device may need this core: a simulated one has a thread, which would
+    /// otherwise begin only when the kernel preempts the waiting thread.
     pub(super) fn take(&mut self) {
         const SHORT: u32 = 1000;
         self.0 = self.0.saturating_add(1);

@@ -1,4 +1,4 @@
-//! A lane's link to the device: when it is used, when it is left alone, how it comes back.
+//! The connection of a lane to the device: when it is used, when it is suspended, and how it is restored.
 //!
 //! ```text
 //!            connect                 a batch is done
@@ -9,10 +9,9 @@
 //!       lost, or never quiet     quiet, after a pause: Trial
 //! ```
 //!
-//! After a fault nothing is submitted until the device is sure to write to no slot any more
-//! ([`DeviceLane::quiesce`]) and a pause is over, which doubles with each fault from 1 ms to 1 s. Then one real batch
-//! is tried alone: if it fails, its packets are treated by the twins like those of any other batch, and the next pause
-//! begins.
+//! After a fault, nothing is submitted until the device certainly writes to no slot any more
+//! ([`DeviceLane::quiesce`]), and a pause is over. The pause doubles with each fault, from 1 ms to 1 s. Then a single
+//! batch is tried. If it fails, the twins process its packets like those of any other batch, and the next pause begins.
 
 use std::sync::mpsc::{Receiver, TryRecvError};
 use std::time::Duration;
@@ -20,7 +19,7 @@ use std::time::Duration;
 use super::report::Fault;
 use crate::{Device, DeviceError, DeviceLane, Poll, SlotId, Table, Ticket};
 
-/// Pauses that double.
+/// Pauses that double each time.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Backoff(u64);
 
@@ -35,7 +34,7 @@ impl Backoff {
         pause
     }
 
-    /// All is well again.
+    /// Begins again with the shortest pause.
     pub(super) fn reset(&mut self) {
         *self = Self::default();
     }
@@ -50,48 +49,49 @@ impl Default for Backoff {
 /// A lane on a device.
 pub(super) struct Connection {
     pub(super) lane: Box<dyn DeviceLane>,
-    /// Which device it is, as its source counts.
+    /// The generation of the device, as its source counts.
     pub(super) generation: u64,
-    /// Held as long as there is a lane on it.
+    /// Keeps the device open as long as a lane on it exists.
     pub(super) _device: std::sync::Arc<dyn Device>,
 }
 
-/// What comes of an attempt to connect.
+/// The result of an attempt to connect.
 pub(super) type Connected = Result<Connection, (Fault, DeviceError)>;
 
 enum State {
-    /// There is no connection; one is asked for at this time.
+    /// There is no connection. The next attempt begins at this time.
     Apart { until: u64 },
-    /// One is being made.
+    /// A connection is being made.
     Asked(Receiver<Connected>),
-    /// Not to be used before this time, nor before it is quiet.
+    /// The connection must not be used before this time, nor before the device has stopped writing to slots.
     Suspect { connection: Connection, until: u64, loud: u32 },
-    /// Used for one batch at a time.
+    /// It is used for one batch at a time.
     Trial { connection: Connection, busy: Option<SlotId> },
-    /// Used.
+    /// It is used without restriction.
     Good(Connection),
 }
 
-/// What the lane is to do about its link.
+/// What the lane must do about its connection.
 pub(super) enum Order {
     Nothing,
-    /// Have a connection made, and give the other end to [`Link::asked`].
+    /// Start a connection, and pass the receiver to [`Link::asked`].
     Connect,
-    /// Count that connecting failed.
+    /// Count a failed attempt to connect.
     Failed(Fault),
-    /// Forget all that lies in slots, and have this taken apart, the device being lost.
+    /// Forget the contents of all slots, and close this connection, because the device is lost.
     Dispose(Connection),
 }
 
 pub(super) struct Link {
     state: State,
     backoff: Backoff,
-    /// Slots without a batch. The device may still write to some of them while the connection is suspect, and none is used.
+    /// Slots without a batch. While the connection is suspect, the device may still write to some of them, and none
+    /// is used.
     free: Vec<SlotId>,
 }
 
 impl Link {
-    /// A link to the device, or to one that is still to be connected.
+    /// A link with a connection, or one that is still to be connected.
     pub(super) fn new(connection: Option<Connection>) -> Self {
         let mut link = Self {
             state: State::Apart { until: 0 },
@@ -105,7 +105,7 @@ impl Link {
         link
     }
 
-    /// The device of the connection, if there is one that may be used.
+    /// The generation of the device, if the connection can be used.
     pub(super) fn generation(&self) -> Option<u64> {
         match &self.state {
             State::Good(connection) | State::Trial { connection, .. } => {
@@ -115,17 +115,17 @@ impl Link {
         }
     }
 
-    /// Whether batches go to the device without reserve.
+    /// True if batches go to the device without restriction.
     pub(super) fn is_good(&self) -> bool {
         matches!(self.state, State::Good(_))
     }
 
-    /// Whether a slot may be [taken](Self::take_slot) for another batch, if one is free.
+    /// True if a slot may be [taken](Self::take_slot) for another batch, if one is free.
     pub(super) fn is_open(&self) -> bool {
         matches!(self.state, State::Good(_) | State::Trial { busy: None, .. })
     }
 
-    /// A slot for another batch.
+    /// Takes a free slot for a batch.
     pub(super) fn take_slot(&mut self) -> Option<SlotId> {
         if !self.is_open() {
             return None;
@@ -137,7 +137,7 @@ impl Link {
         Some(slot)
     }
 
-    /// A slot whose batch has left it, or was never submitted.
+    /// Returns a slot whose batch was delivered or was never submitted.
     pub(super) fn give_slot(&mut self, slot: SlotId) {
         self.free.push(slot);
         if let State::Trial { busy, .. } = &mut self.state
@@ -168,7 +168,7 @@ impl Link {
         }
     }
 
-    /// What became of a batch.
+    /// The state of a batch.
     pub(super) fn poll(&mut self, ticket: Ticket) -> Poll {
         match self.connection() {
             Some(connection) => connection.lane.poll(ticket),
@@ -176,7 +176,7 @@ impl Link {
         }
     }
 
-    /// A batch is done: the device works.
+    /// Notes that a batch is done, so the device works.
     pub(super) fn well(&mut self) {
         if matches!(self.state, State::Good(_)) {
             return;
@@ -188,7 +188,7 @@ impl Link {
         };
     }
 
-    /// Slots are left alone until the device is done with them; nothing went wrong.
+    /// Suspends the slots until the device is done with them. This is not a fault.
     pub(super) fn abandon(&mut self, now: u64, written: impl IntoIterator<Item = SlotId>) {
         self.free.extend(written);
         self.state = match std::mem::replace(&mut self.state, State::Apart { until: now }) {
@@ -199,8 +199,8 @@ impl Link {
         };
     }
 
-    /// Something went wrong at `now`; `written` are the slots to which the device may still write. With a lost device the
-    /// connection comes back, to be taken apart.
+    /// Handles a fault at time `now`. `written` are the slots to which the device may still write. If the device is
+    /// lost, returns the connection, which must be closed.
     pub(super) fn fault(
         &mut self,
         now: u64,
@@ -219,21 +219,22 @@ impl Link {
                 }
                 self.state = State::Suspect { connection, until, loud: 0 };
             }
-            // Nothing can go wrong there but connecting, which has a way of its own.
+            // Only connecting can fail in this state, which is handled elsewhere.
             asked @ State::Asked(_) => self.state = asked,
             State::Apart { .. } => {}
         }
         None
     }
 
-    /// A connection is being made, and comes here.
+    /// Waits for a connection that is being made.
     pub(super) fn asked(&mut self, connected: Receiver<Connected>) {
         self.state = State::Asked(connected);
     }
 
-    /// Time goes on.
+    /// Does what is due at this time.
     pub(super) fn attend(&mut self, now: u64) -> Order {
-        /// Looks at a lane that does not come to rest, before it is given up for another: an eighth of a second in all.
+        /// The number of checks of a lane that does not become quiet, before it is replaced: an eighth of a second in
+        /// all.
         const LOUD: u32 = 7;
         match &mut self.state {
             State::Good(_) | State::Trial { .. } => Order::Nothing,

@@ -1,4 +1,4 @@
-//! What lanes count, and the sum of it over a section.
+//! The counts of lanes, and their sums over a section.
 
 use std::sync::atomic::{AtomicU32, Ordering::Relaxed};
 
@@ -8,15 +8,15 @@ use super::histogram::Histogram;
 use super::path::Path;
 use crate::DeviceError;
 
-/// What went wrong with a device, by kind.
+/// Kinds of failures of a device.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 #[repr(usize)]
 pub enum Fault {
-    /// It could not be opened, or no lane on it.
+    /// The device or a lane could not be opened.
     Open,
     /// A table could not be loaded.
     Load,
-    /// A batch was not submitted.
+    /// A batch could not be submitted.
     Submit,
     /// A batch failed.
     Step,
@@ -27,11 +27,11 @@ pub enum Fault {
 }
 
 impl Fault {
-    /// All of them.
+    /// All kinds.
     pub const ALL: [Self; 6] =
         [Self::Open, Self::Load, Self::Submit, Self::Step, Self::Timeout, Self::Lost];
 
-    /// The word for it in reports.
+    /// The name in reports.
     pub const fn name(self) -> &'static str {
         match self {
             Self::Open => "open",
@@ -43,7 +43,7 @@ impl Fault {
         }
     }
 
-    /// The fault that an error is, which is another one when it says that the device is lost.
+    /// The kind of an error. If the error says that the device is lost, it is `Lost`, and `otherwise` if not.
     pub(super) fn of(error: &DeviceError, otherwise: Self) -> Self {
         match error {
             DeviceError::Lost(_) => Self::Lost,
@@ -52,35 +52,35 @@ impl Fault {
     }
 }
 
-/// What was done by one path.
+/// The counts of one path.
 #[derive(Debug, Default)]
 pub(super) struct PathCounters {
-    /// Batches delivered.
+    /// Batches that were delivered.
     pub(super) batches: Count,
     /// Packets in them.
     pub(super) packets: Count,
-    /// Cycles of the time stamp counter that they cost the lane's thread.
+    /// Cycles of the time stamp counter on the lane's thread.
     pub(super) cycles: Count,
 }
 
-/// What one lane counts; others read it at any time.
+/// The counts of one lane. Other threads read them at any time.
 #[derive(Debug, Default)]
 pub(super) struct Counters {
     pub(super) paths: [PathCounters; 2],
     pub(super) faults: [Count; Fault::ALL.len()],
-    /// Batches that the twins treated because the device failed while they were on it.
+    /// Batches that the twins processed because the device failed while the batches were on it.
     pub(super) again: Count,
     /// Batches meant for the device that found no free slot.
     pub(super) crowded: Count,
-    /// Times that the lane waited for its oldest batch, because it was full.
+    /// How often the lane waited for its oldest batch because the lane was full.
     pub(super) waits: Count,
-    /// Packets that the lane holds now.
+    /// Packets in the lane now.
     pub(super) held: Count,
-    /// Batches that have ended and are not delivered.
+    /// Batches that were collected and are not delivered yet.
     pub(super) under_way: Count,
-    /// 1 when the lane may use the device without reserve.
+    /// 1 if the lane uses the device without restriction.
     pub(super) good: Count,
-    /// Of a million batches as many are meant for the device.
+    /// The number of batches per million that are meant for the device.
     pub(super) share: AtomicU32,
     /// Age of the oldest packet of each batch at its delivery, in nanoseconds.
     pub(super) age: Histogram,
@@ -96,41 +96,41 @@ impl Counters {
     }
 }
 
-/// What a path has done.
+/// The counts of a path.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct PathReport {
-    /// Batches delivered.
+    /// Batches that were delivered.
     pub batches: u64,
     /// Packets in them.
     pub packets: u64,
-    /// Cycles of the time stamp counter that they cost the lanes' threads.
+    /// Cycles of the time stamp counter on the lanes' threads.
     pub cycles: u64,
 }
 
-/// What a section has done so far: the sum over its lanes.
+/// The counts of a section: the sums over its lanes.
 #[derive(Debug, Default)]
 pub struct Report {
     /// Threads that have a lane.
     pub lanes: usize,
-    /// Those of them that use the device without reserve now, none of their last batches having failed.
+    /// The lanes that use the device without restriction now, because none of their last batches failed.
     pub good: usize,
-    /// Packets delivered after the device's work.
+    /// What the device processed.
     pub gpu: PathReport,
-    /// Packets delivered after the twins' work.
+    /// What the twins processed.
     pub cpu: PathReport,
-    /// How often each thing went wrong, in the order of [`Fault::ALL`].
+    /// The number of failures of each kind, in the order of [`Fault::ALL`].
     pub faults: [u64; Fault::ALL.len()],
-    /// Batches that the twins treated because the device failed while they were on it.
+    /// Batches that the twins processed because the device failed while the batches were on it.
     pub again: u64,
     /// Batches meant for the device that found no free slot.
     pub crowded: u64,
-    /// Times that a lane waited for its oldest batch, because it was full.
+    /// How often a lane waited for its oldest batch because the lane was full.
     pub waits: u64,
-    /// Packets that lanes hold now.
+    /// Packets in the lanes now.
     pub held: u64,
-    /// Batches that have ended and are not delivered.
+    /// Batches that were collected and are not delivered yet.
     pub under_way: u64,
-    /// The part of batches that is meant for the device, on average over lanes.
+    /// The fraction of batches that is meant for the device, averaged over lanes.
     pub share: f64,
     /// Age of the oldest packet of each batch at its delivery, in nanoseconds.
     pub age: Histogram,
@@ -159,7 +159,7 @@ impl Report {
         self.age.merge(&lane.age);
     }
 
-    /// Takes away what had been counted before; what is a state stays as it is.
+    /// Subtracts earlier counts. Values that describe the present state are unchanged.
     pub(super) fn subtract(&mut self, before: &Self) {
         for (now, before) in [(&mut self.gpu, &before.gpu), (&mut self.cpu, &before.cpu)] {
             now.batches -= before.batches;
@@ -175,7 +175,7 @@ impl Report {
         self.age.subtract(&before.age);
     }
 
-    /// How often something went wrong.
+    /// The number of failures of a kind.
     pub fn fault(&self, fault: Fault) -> u64 {
         self.faults[fault as usize]
     }

@@ -1,4 +1,4 @@
-//! What a section is told: sizes, times, which path.
+//! The settings of a section: sizes, times, path.
 
 use std::time::Duration;
 
@@ -8,32 +8,33 @@ use super::path::Mode;
 /// Sizes and times of a section.
 ///
 /// # Memory
-/// A lane holds at most `(length + 1) * packets` packets with at most `bytes` bytes of data, in at most
-/// `length * (1 + packets / 16)` batches with some 3 KiB beside their packets each, and of the device's host memory
-/// `slots * slot_bytes`.
+///
+/// A lane holds at most `(length + 1) * packets` packets with at most `bytes` bytes of data. They are in at most
+/// `length * (1 + packets / 16)` batches, each of which takes some 3 KiB besides its packets. A lane uses `slots *
+/// slot_bytes` bytes of the device's host memory.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Settings {
-    /// Packets at which a batch ends; the plan's capacity if that is less.
+    /// The number of packets at which a batch ends, or the plan's capacity if that is less.
     pub packets: usize,
-    /// Age at which a batch ends that is not full.
+    /// The age at which a batch ends that is not full.
     pub timeout: Duration,
-    /// Batches that a lane may have under way on the device.
+    /// Maximum number of a lane's batches in flight on the device.
     pub slots: usize,
-    /// As many packets as this many full batches have may wait to be delivered, of either path.
+    /// The number of full batches whose packets may wait to be delivered, on either path.
     pub length: usize,
-    /// Most bytes of packet data that a lane holds.
+    /// Maximum number of bytes of packet data in a lane.
     pub bytes: usize,
-    /// How long the device may take for a batch before it counts as failed; also how long batches are
-    /// given to the device with a table that is no more the newest one.
+    /// If the device takes longer than this for a batch, the batch counts as failed. It is also the maximum time
+    /// during which batches are given to the device with an outdated table.
     pub patience: Duration,
-    /// Which path batches take at first.
+    /// Which path batches take at the start.
     pub mode: Mode,
-    /// How often the balancer compares the two ways.
+    /// How often the balancer compares the two paths.
     pub interval: Duration,
-    /// The part of packets that goes the dearer way for it, at most.
+    /// The maximum fraction of packets that takes the more expensive path for comparison.
     pub probe: f64,
-    /// Whether slow work on the device (opening, loading tables) is done on the thread that asks for it: for virtual
-    /// time, in which nothing may happen on the side.
+    /// True if slow work on the device (opening, loading tables) is done on the calling thread. It is needed for
+    /// virtual time, in which no other thread may act.
     pub inline: bool,
 }
 

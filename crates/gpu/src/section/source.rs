@@ -1,4 +1,4 @@
-//! Where sections get a device, again when it was lost.
+//! The source of a section's device, which opens it again after a loss.
 
 use std::fmt;
 use std::sync::Arc;
@@ -11,28 +11,29 @@ use crate::{Caps, Device, DeviceError};
 /// Opens a device.
 pub type Open = Box<dyn Fn() -> Result<Arc<dyn Device>, DeviceError> + Send + Sync>;
 
-/// A device that sections share, opened when one of them needs it, and anew after it was lost.
+/// A device that sections share. It is opened when one of them needs it, and again after it was lost.
 pub struct Source {
     open: Open,
     state: Lock<State>,
-    /// The generation of the device that there is; 0 when there is none.
+    /// The generation of the present device; 0 if there is none.
     present: AtomicU64,
 }
 
 #[derive(Default)]
 struct State {
     device: Option<Arc<dyn Device>>,
-    /// How many devices have been opened.
+    /// The number of devices that were opened.
     generation: u64,
 }
 
 impl Source {
-    /// A source that opens devices so; none is opened yet.
+    /// A source that opens devices with `open`. None is opened yet.
     pub fn new(open: Open) -> Arc<Self> {
         Arc::new(Self { open, state: Lock::default(), present: AtomicU64::new(0) })
     }
 
-    /// The device and its generation, which is another one after each loss. Opens it when there is none, which takes its time.
+    /// The device and its generation, which changes after each loss. Opens the device if there is none, which takes
+    /// time.
     ///
     /// # Errors
     /// It cannot be opened.
@@ -48,7 +49,8 @@ impl Source {
         Ok((state.generation, device))
     }
 
-    /// The device of this generation is lost: the next one who asks opens it anew. Returns whether that is news.
+    /// Notes that the device of this generation is lost, so that the next call opens it again. Returns true for the
+    /// first such call.
     pub fn lost(&self, generation: u64) -> bool {
         let mut state = self.state.lock();
         let news = state.generation == generation && state.device.is_some();
@@ -65,13 +67,13 @@ impl Source {
         Some((state.generation, state.device.clone()?))
     }
 
-    /// The generation of the device that there is; 0 when there is none.
+    /// The generation of the present device; 0 if there is none.
     #[inline]
     pub(super) fn present(&self) -> u64 {
         self.present.load(Ordering::Acquire)
     }
 
-    /// What is known of the device, while there is one.
+    /// The properties of the device, if there is one.
     pub fn caps(&self) -> Option<Caps> {
         self.state.lock().device.as_ref().map(|device| device.caps().clone())
     }

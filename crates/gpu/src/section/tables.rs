@@ -1,8 +1,9 @@
 //! The stages' tables on the device.
 //!
-//! A change of a stage's table is loaded aside, beside the one that batches use; when it has arrived, batches that are
-//! submitted from then on get the new one. The old one is freed with the last batch that has it. A table that cannot be
-//! loaded is given up, old and new, so that there is room for the next attempt; until one succeeds, batches go by the CPU.
+//! When a stage's table changes, the new one is loaded while batches use the old one. Batches that are submitted
+//! after it has arrived use the new one. The old one is freed with the last batch that uses it. If a table cannot be
+//! loaded, both the old and the new one are freed, so that there is memory for the next attempt. Until an attempt
+//! succeeds, the CPU processes all batches.
 
 use std::ops::Range;
 use std::sync::Arc;
@@ -16,25 +17,25 @@ use crate::device::Old;
 use crate::table::Changes;
 use crate::{Device, DeviceError, Snapshot, Stage, StageTable, Table};
 
-/// The tables of a plan's launches that are on a device at one time.
+/// The tables of a plan's launches that are on a device at one moment.
 #[derive(Debug, Default)]
 pub(super) struct Resident {
-    /// Of which generation the device is.
+    /// The generation of the device.
     pub(super) generation: u64,
-    /// In the order of the launches that have one.
+    /// The tables, in the order of the launches that have one.
     pub(super) tables: Vec<Table>,
-    /// For each of them the stage, and the epoch of the table.
+    /// For each table, the stage and the epoch.
     pub(super) epochs: Vec<(usize, u64)>,
-    /// How many words each of them has.
+    /// The number of words of each table.
     pub(super) words: Vec<usize>,
-    /// What goes with results that come of them, by stage.
+    /// The snapshots for results that are computed from them, by stage.
     pub(super) snapshots: Vec<Snapshot>,
-    /// Whether all are there.
+    /// True if all tables are there.
     pub(super) complete: bool,
 }
 
 impl Resident {
-    /// Whether these are the newest tables of the stages.
+    /// True if these are the newest tables of the stages.
     pub(super) fn is_newest(&self, stages: &[Arc<dyn Stage>]) -> bool {
         self.epochs.iter().all(|&(stage, epoch)| {
             let newest = stages.get(stage).and_then(|stage| stage.table());
@@ -44,7 +45,7 @@ impl Resident {
 }
 
 impl Resident {
-    /// The table of a stage, with its epoch and its words, if it is on the device of this generation.
+    /// The table of a stage, with its epoch and its length in words, if it is on the device of this generation.
     fn of(&self, generation: u64, stage: usize) -> Option<(&Table, u64, usize)> {
         let at = self.epochs.iter().position(|known| known.0 == stage)?;
         let (table, &(_, epoch)) = (self.tables.get(at)?, self.epochs.get(at)?);
@@ -52,22 +53,22 @@ impl Resident {
     }
 }
 
-/// What lanes share of the tables.
+/// The tables, shared by the lanes.
 #[derive(Default)]
 pub(super) struct Tables {
     resident: Lock<Arc<Resident>>,
-    /// Grows when `resident` changes.
+    /// Increases when `resident` changes.
     version: AtomicU64,
-    /// Held while tables are loaded.
+    /// Locked while tables are loaded.
     loading: Lock<Backoff>,
     asked: AtomicBool,
-    /// When loading may be tried again.
+    /// The time from which loading may be tried again.
     again_at: AtomicU64,
     failures: AtomicU64,
 }
 
 impl Tables {
-    /// What changes with every change of the resident tables.
+    /// A number that changes with every change of the resident tables.
     #[inline]
     pub(super) fn version(&self) -> u64 {
         self.version.load(Ordering::Acquire)
@@ -78,17 +79,18 @@ impl Tables {
         self.resident.lock().clone()
     }
 
-    /// How often loading has failed.
+    /// The number of failed attempts to load.
     pub(super) fn failures(&self) -> u64 {
         self.failures.load(Ordering::Relaxed)
     }
 
-    /// Whether the caller shall have the tables loaded: nobody does yet, and it is time.
+    /// True if the caller should load the tables: nobody else is doing it, and the pause is over.
     pub(super) fn ask(&self, now: u64) -> bool {
         self.again_at.load(Ordering::Relaxed) <= now && !self.asked.swap(true, Ordering::AcqRel)
     }
 
-    /// Loads what the device does not have of the stages' newest tables, `count` of them, and waits until it has arrived, some seconds at most.
+    /// Loads the newest tables of the stages that the device lacks, `count` of them, and waits until they have
+    /// arrived, for at most some seconds.
     ///
     /// # Errors
     /// Not all could be loaded.
@@ -151,7 +153,7 @@ impl Tables {
         loaded
     }
 
-    /// Lets go of the tables on a device that is lost.
+    /// Releases the tables on a device that is lost.
     pub(super) fn forget(&self, generation: u64) {
         let mut resident = self.resident.lock();
         if resident.generation == generation {
@@ -160,13 +162,13 @@ impl Tables {
         }
     }
 
-    /// The tables are not going to be loaded as somebody asked: there is no device.
+    /// Notes that a requested load does not happen, because there is no device.
     pub(super) fn not_now(&self) {
         self.asked.store(false, Ordering::Release);
     }
 }
 
-/// Begins to load a table: of the one that is there what has not changed, if that is known.
+/// Begins to load a table. If the changes since the resident one are known, only these are uploaded.
 fn begin(
     device: &dyn Device,
     words: &Arc<Vec<u32>>,
@@ -183,9 +185,9 @@ fn begin(
     device.load_table(words)
 }
 
-/// Waits until a table is there.
+/// Waits until a table has arrived.
 fn arrived(table: Table) -> Result<Table, DeviceError> {
-    /// More than the largest table takes on the slowest bus.
+    /// Longer than the largest table takes on the slowest bus.
     const MOST: Duration = Duration::from_secs(5);
     /// A megabyte takes some 20 us over PCIe.
     const LOOK: Duration = Duration::from_micros(20);

@@ -1,4 +1,4 @@
-//! Where a table has changed lately.
+//! The recent changes of a table.
 
 use std::collections::VecDeque;
 use std::ops::Range;
@@ -6,11 +6,11 @@ use std::sync::Arc;
 
 use super::words::joined;
 
-/// Where a table has changed, epoch by epoch. Of an epoch that is not [noted](Self::note), all of it may have.
+/// The changes of a table, epoch by epoch. If an epoch is not [noted](Self::note), any word may have changed in it.
 #[derive(Clone, Debug, Default)]
 pub struct Changes(VecDeque<Change>);
 
-/// What made the table of an epoch out of that of the epoch before.
+/// The difference between an epoch and the one before.
 #[derive(Clone, Debug)]
 struct Change {
     epoch: u64,
@@ -18,10 +18,11 @@ struct Change {
 }
 
 impl Changes {
-    /// So many changes are remembered.
+    /// The number of changes that are remembered.
     const MOST: usize = 64;
 
-    /// The table of `epoch` is that of the epoch before but for these words, and as long or longer.
+    /// Notes that the table of `epoch` differs from that of the epoch before in these words only, and is at least as
+    /// long.
     pub fn note(&mut self, epoch: u64, ranges: Vec<Range<usize>>) {
         if self.0.back().is_some_and(|last| last.epoch + 1 != epoch) {
             self.0.clear();
@@ -32,8 +33,8 @@ impl Changes {
         self.0.push_back(Change { epoch, ranges: ranges.into() });
     }
 
-    /// Where the newest table may be another than that of `epoch`, in order, a thousand ranges at most; none when that is
-    /// not known.
+    /// The ranges in which the newest table may differ from that of `epoch`, in order, at most about a thousand;
+    /// `None` if they are not known.
     pub fn since(&self, epoch: u64) -> Option<Vec<Range<usize>>> {
         let from = self.0.iter().position(|change| change.epoch == epoch + 1)?;
         let changes = self.0.iter().skip(from);
@@ -46,7 +47,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn what_is_not_known_is_not_made_up() {
+    fn unknown_changes_are_not_guessed() {
         let one = |range: Range<usize>| -> Vec<_> { std::iter::once(range).collect() };
         let mut changes = Changes::default();
         assert_eq!(changes.since(0), None);
@@ -56,7 +57,7 @@ mod tests {
         assert_eq!(changes.since(4), Some(vec![0..1, 3..4, 7..9]));
         assert_eq!(changes.since(5), Some(vec![3..4, 7..9]));
         assert_eq!(changes.since(6), None);
-        // An epoch that nothing was noted of.
+        // An epoch that was not noted.
         changes.note(8, one(2..3));
         assert_eq!((changes.since(6), changes.since(7)), (None, Some(one(2..3))));
         for epoch in 9..200 {

@@ -34,32 +34,33 @@ pub(super) const MAGIC: u32 = u32::from_le_bytes(*b"LPM4");
 pub(super) const FIRST: usize = 1 << 24;
 /// Entries of a group.
 pub(super) const GROUP: usize = 256;
-/// Room for decisions grows in steps of so many words.
+/// The room for decisions grows in steps of this number of words.
 const OUTPUTS_STEP: usize = 64;
-/// Most hops and groups with entries of 16 bits: 15 bits for a number, and 0 is no hop.
+/// Maximum number of hops and groups with entries of 16 bits: 15 bits for a number, and 0 means no hop.
 const NARROW_HOPS: usize = 0x7fff;
 const NARROW_GROUPS: usize = 0x8000;
 
-/// A table of routes of IPv4, and the routes: it can be changed a route at a time.
+/// A table of IPv4 routes, which can be changed one route at a time.
 ///
-/// Building takes some 100 ms for the Internet's routes. A change repaints the prefix's addresses, whatever lies in them:
-/// microseconds for a /24, a building anew for a /0. Whoever holds the [words](Self::words) keeps them as they are: there is
-/// a second copy for the next change, and only while both are held by others a change copies the whole table (32 MiB: 10 ms).
+/// Building takes some 100 ms for the Internet's routes. A change rewrites the entries of the prefix's addresses:
+/// microseconds for a /24, as long as building for a /0. A holder of the [words](Self::words) keeps them unchanged:
+/// the next change is made to a second copy. Only if both copies are held by others, a change copies the whole table
+/// (32 MiB: 10 ms).
 #[derive(Clone, Debug)]
 pub struct Lpm4 {
     words: Words,
-    /// By prefix and length, so that a route stands before all those inside it.
+    /// The routes by prefix and length, so that a route comes before all routes inside it.
     routes: BTreeMap<(u32, u8), u32>,
     /// The hops' decisions.
     outputs: Vec<u32>,
     miss: u32,
     places: Places,
     groups: usize,
-    /// Groups that nothing leads to.
+    /// Groups that are not used.
     free: Vec<u32>,
 }
 
-/// Where things are.
+/// The offsets of the parts.
 #[derive(Clone, Copy, Debug)]
 struct Places {
     wide: bool,
@@ -68,10 +69,10 @@ struct Places {
 }
 
 impl Lpm4 {
-    /// A table of routes.
+    /// Builds a table.
     ///
     /// # Errors
-    /// A prefix is longer than 32 bits, a hop is not listed, or the table is too large.
+    /// A prefix is longer than 32 bits, a hop is not in the list, or the table is too large.
     pub fn build(
         routes: impl IntoIterator<Item = Route<u32>>,
         decisions: Decisions<'_>,
@@ -89,20 +90,20 @@ impl Lpm4 {
         self.words.shared()
     }
 
-    /// Where [words](Self::words) have changed since this was asked last; at first all are new.
+    /// The ranges of [words](Self::words) that have changed since the last call; at first, all.
     pub fn take_changes(&mut self) -> Vec<Range<usize>> {
         self.words.take_changes()
     }
 
-    /// How many routes there are.
+    /// The number of routes.
     pub fn routes(&self) -> usize {
         self.routes.len()
     }
 
-    /// Adds a route, or changes the hop of the one of this prefix.
+    /// Adds a route, or changes the hop of the route with the same prefix.
     ///
     /// # Errors
-    /// As [`build`](Self::build); the table is as before.
+    /// As [`build`](Self::build); the table is unchanged.
     pub fn insert(&mut self, route: Route<u32>) -> Result<(), TableError> {
         check_route(&route, 32, self.outputs.len())?;
         let key = key(route.prefix, route.length);
@@ -113,10 +114,10 @@ impl Lpm4 {
         self.change(key, before)
     }
 
-    /// Takes the route of a prefix out; says whether there was one.
+    /// Removes the route of a prefix. Returns true if there was one.
     ///
     /// # Errors
-    /// As [`build`](Self::build), which does not happen when routes become fewer.
+    /// As [`build`](Self::build), which cannot happen when routes become fewer.
     pub fn remove(&mut self, prefix: u32, length: u8) -> Result<bool, TableError> {
         if length > 32 {
             return Err(TableError::PrefixLength { length, most: 32 });
@@ -127,10 +128,10 @@ impl Lpm4 {
         Ok(true)
     }
 
-    /// Sets the decision of a hop; hops may be added, one behind the last.
+    /// Sets the decision of a hop. `hop` may be one after the last one, which adds a hop.
     ///
     /// # Errors
-    /// There is neither this hop nor the one before it, or the table is too large; the table is as before.
+    /// Neither this hop nor the one before it exists, or the table is too large; the table is unchanged.
     pub fn set_output(&mut self, hop: u32, output: u32) -> Result<(), TableError> {
         let (index, hops) = (hop as usize, self.outputs.len());
         if index > hops {
@@ -154,10 +155,11 @@ impl Lpm4 {
         self.paint_anew().inspect_err(|_| self.outputs.truncate(hops))
     }
 
-    /// Repaints what changed after a route came or went. When that is not possible, the route is as `before` again.
+    /// Rewrites the entries after a route was added or removed. If that is not possible, restores the route to
+    /// `before`.
     fn change(&mut self, route: (u32, u8), before: Option<u32>) -> Result<(), TableError> {
         let (prefix, length) = route;
-        // Of a longer prefix the whole /24 is painted: its group may come or go.
+        // For a longer prefix, the whole /24 is rewritten, because its group may be added or removed.
         let grows = length > 24 && !self.has_group(prefix);
         let (prefix, length) = key(prefix, length.min(24));
         let full = grows
@@ -181,7 +183,7 @@ impl Lpm4 {
     }
 
     fn paint_anew(&mut self) -> Result<(), TableError> {
-        // The table is built aside: when it fails, nothing has changed.
+        // The new table is built separately, so that nothing has changed if it fails.
         let painted = Self::paint_all(self.routes.clone(), self.outputs.clone(), self.miss)?;
         *self = painted;
         Ok(())
@@ -223,8 +225,8 @@ impl Lpm4 {
         Ok(table)
     }
 
-    /// Paints all addresses of a prefix of at most 24 bits: first what holds around it, then each route in it over those
-    /// that it lies in.
+    /// Writes the entries of all addresses of a prefix of at most 24 bits: first the route that contains it, then
+    /// each route inside it over those that contain that one.
     fn paint(&mut self, prefix: u32, length: u8) {
         let around = (0..length).rev().find_map(|shorter| self.routes.get(&key(prefix, shorter)));
         let around = around.map_or(NO_ROUTE, |hop| hop + 1);
@@ -253,7 +255,7 @@ impl Lpm4 {
     }
 }
 
-/// The words while they are painted.
+/// The words while entries are written.
 struct Canvas<'a> {
     words: &'a mut Words,
     places: Places,
@@ -262,7 +264,7 @@ struct Canvas<'a> {
 }
 
 impl Canvas<'_> {
-    /// Sets entries of the first level; the groups that they led to are free.
+    /// Sets entries of the first level, and frees the groups that they led to.
     fn clear(&mut self, range: Range<usize>, entry: u32) {
         if *self.groups > self.free.len() {
             for index in range.clone() {
@@ -275,7 +277,8 @@ impl Canvas<'_> {
         self.fill(self.places.first, range, entry);
     }
 
-    /// The group of an entry of the first level; if there is none, it gets one that says the same.
+    /// The group of an entry of the first level. If there is none, a group is made in which all entries are equal to
+    /// it.
     fn group(&mut self, index: u32) -> usize {
         let index = index as usize;
         let entry = first_entry(self.words, self.places, index);
@@ -315,7 +318,7 @@ fn first_entry(words: &[u32], places: Places, index: usize) -> u32 {
     (half & 0x8000) << 16 | half & 0x7fff
 }
 
-/// Words as twice as many halves, in the order of memory.
+/// The words as twice as many halves, in the order of memory.
 fn halves(words: &mut [u32]) -> &mut [u16] {
     <[u16]>::mut_from_bytes(words.as_mut_bytes()).unwrap_or_default()
 }

@@ -41,19 +41,19 @@ use std::sync::Arc;
 use super::{Decisions, HEADER, MORE, NO_ROUTE, Route, TableError, check_route, check_size};
 
 pub(super) const MAGIC: u32 = u32::from_le_bytes(*b"LPM6");
-/// Bytes of the address that the root treats, and its entries.
+/// The number of bytes of the address that the root handles, and its number of entries.
 const ROOT_BYTES: usize = 2;
 pub(super) const ROOT: usize = 1 << 16;
-/// Words of a node, of a cell, and of a path.
+/// The number of words of a node, of a cell, and of a path.
 pub(super) const NODE: usize = 32;
 pub(super) const CELL: usize = 4;
 pub(super) const PATH: usize = 4;
-/// Most bytes of a path.
+/// Maximum number of bytes of a path.
 const PATH_BYTES: usize = 4;
-/// Bits of an entry: it leads to a path, not to a node.
+/// Bits of an entry that leads to a path instead of a node.
 pub(super) const TO_PATH: u32 = MORE | 1 << 30;
 
-/// A table of routes of IPv6. It is built as a whole: some 10 ms for the Internet's routes.
+/// A table of IPv6 routes. It is always built as a whole, which takes some 10 ms for the Internet's routes.
 #[derive(Clone, Debug)]
 pub struct Lpm6 {
     words: Arc<Vec<u32>>,
@@ -61,10 +61,10 @@ pub struct Lpm6 {
 }
 
 impl Lpm6 {
-    /// A table of routes. Takes at most some 250 bytes a route, and 256 KiB.
+    /// Builds a table. It takes at most some 250 bytes per route, plus 256 KiB.
     ///
     /// # Errors
-    /// A prefix is longer than 128 bits, a hop is not listed, or the table is too large.
+    /// A prefix is longer than 128 bits, a hop is not in the list, or the table is too large.
     pub fn build(
         routes: impl IntoIterator<Item = Route<u128>>,
         decisions: Decisions<'_>,
@@ -75,7 +75,7 @@ impl Lpm6 {
             route.prefix &= mask(route.length);
             sorted.push(route);
         }
-        // A route stands before all those inside it; the sort is stable, so that the last of equal ones stands last.
+        // A route comes before all routes inside it. The sort is stable, so the last of equal routes stays last.
         sorted.sort_by_key(|route| (route.prefix, route.length));
         sorted.reverse();
         sorted.dedup_by_key(|route| (route.prefix, route.length));
@@ -90,13 +90,13 @@ impl Lpm6 {
         &self.words
     }
 
-    /// How many routes there are.
+    /// The number of routes.
     pub fn routes(&self) -> usize {
         self.routes
     }
 }
 
-/// The parts of the table behind the root.
+/// The parts of the table after the root.
 #[derive(Default)]
 struct Trie {
     nodes: Vec<u32>,
@@ -104,7 +104,7 @@ struct Trie {
     leaves: Vec<u32>,
 }
 
-/// Routes of which all have the same first bytes, and are longer than these; sorted.
+/// Routes that share their first bytes and are longer than these; sorted.
 type Routes<'a> = &'a [Route<u128>];
 
 impl Trie {
@@ -126,7 +126,8 @@ impl Trie {
         Ok(entries)
     }
 
-    /// The entry for addresses with the same `depth` first bytes; `around` is the entry where no route holds.
+    /// The entry for addresses with the same first `depth` bytes. `around` is the entry for addresses without a
+    /// route.
     fn entry(&mut self, routes: Routes<'_>, depth: usize, around: u32) -> Result<u32, TableError> {
         if routes.is_empty() {
             return Ok(around);
@@ -145,7 +146,7 @@ impl Trie {
         while count < PATH_BYTES && is_path(rest, depth + count) && inside == around {
             bytes |= u32::from(byte(&rest[0], depth + count)) << (24 - 8 * count);
             count += 1;
-            // It stands before those inside it.
+            // It comes before the routes inside it.
             if usize::from(rest[0].length) == 8 * (depth + count) {
                 inside = rest[0].hop + 1;
                 rest = &rest[1..];
@@ -157,7 +158,7 @@ impl Trie {
         Ok(TO_PATH | number as u32)
     }
 
-    /// Makes room for nodes; the number of the first.
+    /// Makes room for nodes; returns the number of the first.
     fn make_nodes(&mut self, count: usize) -> Result<usize, TableError> {
         let first = self.nodes.len() / NODE;
         check_size(self.nodes.len() + count * NODE)?;
@@ -189,7 +190,7 @@ impl Trie {
         Ok(())
     }
 
-    /// Fills the cell at a word of `nodes` with the entries of 32 bytes from `from` on.
+    /// Fills the cell at a word of `nodes` with the entries of the 32 bytes from `from` on.
     fn fill_cell(
         &mut self,
         at: usize,
@@ -245,10 +246,11 @@ impl Trie {
     }
 }
 
-/// Whether all routes have the same byte number `depth` whole, so that all other bytes have the same entry.
+/// True if all routes share all bits of byte number `depth`, so that all other bytes have the same entry.
 fn is_path(routes: Routes<'_>, depth: usize) -> bool {
     let Some((first, last)) = routes.first().zip(routes.last()) else { return false };
-    // Sorted: what the outermost share all share, and a shorter one, with zeros behind its end, stands first.
+    // The routes are sorted. What the first and the last share, all share. A shorter route has zeros after its end,
+    // and comes first.
     byte(first, depth) == byte(last, depth) && usize::from(first.length) >= 8 * (depth + 1)
 }
 

@@ -1,10 +1,10 @@
-//! The tables that kernels search, built from plain lists.
+//! The tables that kernels search, built from lists of routes.
 //!
-//! A table is a flat array of 32-bit words in which every place is told as a word offset from its beginning. Modules of this
-//! one say what is where, for the kernels of the same names.
+//! A table is a flat array of 32-bit words. Positions in it are word offsets from its start. The submodules describe
+//! the layouts, for the kernels of the same names.
 //!
-//! Routes lead to **hops**, numbered from 0. A hop is what the result of a lookup names; each has a decision, the output of the
-//! stage that its packets take, or [`DROP`](crate::kernel::DROP). Several hops can share an output.
+//! Routes lead to **hops**, numbered from 0. The result of a lookup is a hop. Each hop has a decision: the output of
+//! the stage that its packets take, or [`DROP`](crate::kernel::DROP). Several hops can share an output.
 
 mod changes;
 mod check;
@@ -19,19 +19,19 @@ pub use check::{Fault, check};
 pub use lpm4::Lpm4;
 pub use lpm6::Lpm6;
 
-/// A route: addresses whose first `length` bits are those of `prefix` go to `hop`. Bits of `prefix` behind these do not
-/// matter. Of several routes of the same prefix the last one holds.
+/// A route: addresses whose first `length` bits are those of `prefix` lead to `hop`. The other bits of `prefix` are
+/// ignored. Of several routes with the same prefix, the last one counts.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Route<A> {
     /// An address, as a number: `u32::from(Ipv4Addr)`, `u128::from(Ipv6Addr)`.
     pub prefix: A,
-    /// How many bits of it count.
+    /// The length of the prefix in bits.
     pub length: u8,
     /// The hop's number.
     pub hop: u32,
 }
 
-/// Where the packets of a table's hops go.
+/// The decisions of a table's hops.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Decisions<'a> {
     /// The output of each hop, or [`DROP`](crate::kernel::DROP).
@@ -40,7 +40,7 @@ pub struct Decisions<'a> {
     pub miss: u32,
 }
 
-/// Why there is no table.
+/// Why a table cannot be built.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 pub enum TableError {
     /// A prefix is longer than an address.
@@ -48,7 +48,7 @@ pub enum TableError {
     PrefixLength {
         /// Its length.
         length: u8,
-        /// The longest there is.
+        /// The maximum length.
         most: u8,
     },
     /// A route's hop is not in the list.
@@ -56,27 +56,27 @@ pub enum TableError {
     Hop {
         /// The number.
         hop: u32,
-        /// How many there are.
+        /// The number of hops.
         hops: usize,
     },
     /// The table would be larger than [`MAX_BYTES`].
-    #[error("the table would take {bytes} bytes, and {MAX_BYTES} is the most")]
+    #[error("the table would take {bytes} bytes; the maximum is {MAX_BYTES}")]
     TooLarge {
-        /// What it would take.
+        /// Its size in bytes.
         bytes: usize,
     },
 }
 
-/// Most bytes of a table: several are on the device while one takes the place of another.
+/// Maximum size of a table in bytes. While a table replaces another one, both are on the device.
 pub const MAX_BYTES: usize = 256 << 20;
 
-/// Words of a header.
+/// The number of words of a header.
 const HEADER: usize = 16;
 
-/// An entry that leads to no hop. One that leads to a hop is its number + 1.
+/// An entry without a hop. An entry with a hop is the hop's number + 1.
 const NO_ROUTE: u32 = 0;
 
-/// The top bit of an entry: it leads to more of the table instead.
+/// The top bit of an entry: it leads to another part of the table instead.
 const MORE: u32 = 1 << 31;
 
 fn check_size(words: usize) -> Result<(), TableError> {

@@ -1,4 +1,4 @@
-//! Tables and their kernels against a search through all routes.
+//! Compares tables and their kernels with a search through all routes.
 
 use std::collections::HashMap;
 
@@ -54,7 +54,7 @@ fn head<A: Address>(address: A, length: u8) -> u128 {
     address.into().checked_shr(u32::from(A::BITS - length)).unwrap_or(0)
 }
 
-/// Looks every length up, longest first.
+/// Searches for each length, longest first.
 struct Oracle {
     routes: HashMap<(u8, u128), u32>,
 }
@@ -72,7 +72,7 @@ impl Oracle {
     }
 }
 
-/// The least and the greatest address of a prefix, and those beside them.
+/// The smallest and the greatest address of a prefix, and their neighbours.
 fn corners<A: Address>(route: &Route<A>) -> Vec<A> {
     let whole = if A::BITS == 128 { u128::MAX } else { (1 << A::BITS) - 1 };
     let host = whole.checked_shr(u32::from(route.length)).unwrap_or(0);
@@ -108,7 +108,7 @@ fn check<A: Address>(
     }
 }
 
-/// Routes that lie in one another and beside one another.
+/// Routes that are nested or adjacent.
 fn routes<A: Address>(rng: &mut Rng, count: usize, hops: u32) -> Vec<Route<A>> {
     let mut routes: Vec<Route<A>> = Vec::new();
     for _ in 0..count {
@@ -129,7 +129,7 @@ fn addresses<A: Address>(rng: &mut Rng, routes: &[Route<A>]) -> Vec<A> {
     addresses
 }
 
-/// Decisions of which some are shared, and some drop.
+/// Decisions of which some are equal, and some drop.
 fn outputs(hops: u32) -> Vec<u32> {
     (0..hops).map(|hop| if hop % 7 == 3 { DROP } else { hop % 5 }).collect()
 }
@@ -175,7 +175,7 @@ pub(crate) fn random_routes_of_ipv6() {
     }
 }
 
-/// Hosts behind long paths that part late, with a default route and without.
+/// Hosts whose paths are long and differ late, with and without a default route.
 #[test]
 pub(crate) fn hosts_of_ipv6() {
     let mut rng = Rng::with_seed(7);
@@ -202,7 +202,7 @@ pub(crate) fn hosts_of_ipv6() {
     }
 }
 
-/// A table that changed a route at a time is that which is built of the routes that are left.
+/// A table that was changed one route at a time is equal to one that is built from the remaining routes.
 #[test]
 pub(crate) fn changes_of_ipv4() {
     let mut rng = Rng::with_seed(8);
@@ -210,10 +210,10 @@ pub(crate) fn changes_of_ipv4() {
     let decisions = Decisions { hops: &outputs, miss: DROP };
     let mut table = Lpm4::build([], decisions).unwrap();
     let held = table.words().clone();
-    // A copy that follows by what is said to have changed, and somebody who reads an earlier one now and then.
+    // A copy that is updated only by the reported changes, and a reader that sometimes reads an earlier one.
     let (mut far, mut copied) = (Vec::new(), 0);
     let mut reader = None;
-    // Many in the same few networks; the largest take long to paint and are seldom.
+    // Many routes are in the same few networks. The largest networks take long to write, so they are rare.
     let mut kept: HashMap<(u32, u8), u32> = HashMap::new();
     for step in 0..2000 {
         let length = if rng.u8(..) == 0 { rng.u8(0..8) } else { rng.u8(12..=32) };
@@ -252,7 +252,7 @@ pub(crate) fn changes_of_ipv4() {
         held[16..].iter().all(|&word| word == 0 || word < 20 || word == DROP),
         "what a device holds does not change"
     );
-    // Groups are used again.
+    // Groups are reused.
     for (prefix, length) in kept.into_keys() {
         table.remove(prefix, length).unwrap();
     }
@@ -307,7 +307,7 @@ pub(crate) fn a_packet_without_a_whole_address_has_no_route() {
 }
 
 #[test]
-pub(crate) fn what_cannot_be_a_table_is_refused() {
+pub(crate) fn invalid_tables_are_rejected() {
     let decisions = Decisions { hops: &[0, 1], miss: 0 };
     let wrong = [
         (33, 0, TableError::PrefixLength { length: 33, most: 32 }),
@@ -328,7 +328,7 @@ pub(crate) fn what_cannot_be_a_table_is_refused() {
     assert!(matches!(error, TableError::TooLarge { .. }), "{error}");
 }
 
-/// Routes of a file of Debian's python3-pyasn, those of IPv6: the autonomous system's number makes the hop.
+/// The IPv6 routes of a file of Debian's python3-pyasn. The number of the autonomous system determines the hop.
 fn real_routes_of_ipv6(text: &str) -> Vec<Route<u128>> {
     let route = |line: &str| {
         let (prefix, system) = line.split_once('\t')?;
@@ -340,7 +340,7 @@ fn real_routes_of_ipv6(text: &str) -> Vec<Route<u128>> {
     text.lines().filter_map(route).collect()
 }
 
-/// Corners of some routes, and anything.
+/// Corners of some routes, and random addresses.
 fn some_addresses<A: Address>(rng: &mut Rng, routes: &[Route<A>]) -> Vec<A> {
     let some: Vec<Route<A>> = rng.choose_multiple(routes.iter().copied(), 3000);
     addresses(rng, &some)
@@ -358,7 +358,7 @@ pub(crate) fn real_routes() {
         .collect();
     let table = Lpm4::build(four.iter().copied(), decisions).unwrap();
     let bytes = table.words().len() * 4;
-    // What the head of `lpm4` promises of an H100.
+    // The comment at the start of `lpm4` promises this size for an H100.
     assert!(bytes < 50_000_000, "{bytes}");
     let addresses = some_addresses(&mut rng, &four);
     check(&mut rng, table.words(), &Oracle::new(&four), decisions, &addresses);

@@ -4,49 +4,50 @@ use std::mem;
 use std::ops::Range;
 use std::sync::Arc;
 
-/// Ranges that are kept one by one; of more, neighbours are joined.
+/// Maximum number of separate ranges. If there are more, adjacent ones are joined.
 const MOST_RANGES: usize = 1024;
 
-/// The words of a table. Whoever has taken [them](Self::shared) keeps what he has; changes are made to another copy. There are
-/// two, so that a change costs what it changes as soon as the one before the last is nobody's any more.
+/// The words of a table. A holder of [the words](Self::shared) keeps them unchanged, and changes are made to another
+/// copy. There are two copies. So a change copies only the differences, as soon as nobody holds the copy before the
+/// last one.
 #[derive(Clone, Debug)]
 pub(super) struct Words {
     newest: Arc<Vec<u32>>,
     /// An earlier copy, if there is one.
     spare: Option<Arc<Vec<u32>>>,
-    /// Where the spare copy differs from the newest words.
+    /// The ranges in which the spare copy differs from the newest words.
     behind: Ranges,
-    /// What has changed since it was [taken](Self::take_changes).
+    /// The ranges that have changed since they were last [taken](Self::take_changes).
     changed: Ranges,
 }
 
 impl Words {
-    /// A table of these words, all of which are new.
+    /// A table of these words, all of which count as changed.
     pub(super) fn new(words: Vec<u32>) -> Self {
         let mut changed = Ranges::default();
         changed.add(0..words.len());
         Self { newest: Arc::new(words), spare: None, behind: Ranges::default(), changed }
     }
 
-    /// The newest words, to be kept by whoever wants to.
+    /// The newest words, which the caller may keep.
     pub(super) fn shared(&self) -> &Arc<Vec<u32>> {
         &self.newest
     }
 
-    /// Words to be changed.
+    /// The given words, for writing.
     pub(super) fn change(&mut self, range: Range<usize>) -> &mut [u32] {
         self.note(&range);
         self.own().get_mut(range).unwrap_or_default()
     }
 
-    /// Adds words behind the last one.
+    /// Appends words.
     pub(super) fn grow(&mut self, count: usize) {
         let len = self.newest.len();
         self.note(&(len..len + count));
         self.own().resize(len + count, 0);
     }
 
-    /// Where words have changed since this was asked last.
+    /// The ranges that have changed since the last call.
     pub(super) fn take_changes(&mut self) -> Vec<Range<usize>> {
         self.changed.take()
     }
@@ -59,7 +60,7 @@ impl Words {
         self.changed.add(range.clone());
     }
 
-    /// The newest words, which nobody else has.
+    /// The newest words in a copy that nobody else holds.
     fn own(&mut self) -> &mut Vec<u32> {
         if Arc::get_mut(&mut self.newest).is_none() {
             let copy = match self.spare.take().map(Arc::try_unwrap) {
@@ -70,13 +71,13 @@ impl Words {
                     }
                     copy
                 }
-                // There is none, or somebody still reads it.
+                // There is none, or a reader still holds it.
                 _ => self.newest.to_vec(),
             };
             self.behind.take();
             self.spare = Some(mem::replace(&mut self.newest, Arc::new(copy)));
         }
-        // It is nobody else's by now.
+        // Nobody else holds it now.
         Arc::make_mut(&mut self.newest)
     }
 }
@@ -89,7 +90,7 @@ impl std::ops::Deref for Words {
     }
 }
 
-/// Parts of a table; they may overlap.
+/// Ranges of a table; they may overlap.
 #[derive(Clone, Debug, Default)]
 struct Ranges(Vec<Range<usize>>);
 
@@ -116,7 +117,7 @@ impl Ranges {
     }
 }
 
-/// The same words in order and once, in [`MOST_RANGES`] ranges at most; there may be some words more.
+/// The same words as ordered, separate ranges, at most [`MOST_RANGES`]; they may contain some additional words.
 pub(super) fn joined(mut ranges: Vec<Range<usize>>) -> Vec<Range<usize>> {
     ranges.sort_unstable_by_key(|range| range.start);
     let mut gap = 0;
@@ -143,12 +144,12 @@ mod tests {
     use super::*;
 
     #[test]
-    fn whoever_reads_keeps_what_he_has_and_a_copy_follows_by_what_changed() {
+    fn readers_keep_their_words_and_a_copy_can_follow_the_changes() {
         let mut rng = Rng::with_seed(11);
         let mut words = Words::new(vec![0; 5000]);
         assert_eq!(words.take_changes().first(), Some(&(0..5000)));
         let mut plain = vec![0; 5000];
-        // A copy elsewhere that only ever sees what is said to have changed.
+        // A copy that is updated only by the reported changes.
         let mut far = plain.clone();
         let mut readers = Vec::new();
         let mut copied = 0;

@@ -189,7 +189,7 @@ pub(crate) fn wait(lane: &mut dyn DeviceLane, ticket: Ticket) -> Poll {
     let start = Instant::now();
     loop {
         match lane.poll(ticket) {
-            Poll::Pending if start.elapsed() < Duration::from_secs(10) => thread::yield_now(),
+            Poll::Pending if start.elapsed() < Duration::from_secs(60) => thread::yield_now(),
             end => return end,
         }
     }
@@ -198,7 +198,7 @@ pub(crate) fn wait(lane: &mut dyn DeviceLane, ticket: Ticket) -> Poll {
 pub(crate) fn wait_resident(table: &Table) {
     let start = Instant::now();
     while !table.is_resident().expect("the table arrives") {
-        assert!(start.elapsed() < Duration::from_secs(10), "the table does not arrive");
+        assert!(start.elapsed() < Duration::from_secs(60), "the table does not arrive");
         thread::yield_now();
     }
 }

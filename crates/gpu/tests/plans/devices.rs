@@ -66,7 +66,7 @@ impl Rig {
             let table = device.load_table(words).unwrap();
             let start = Instant::now();
             while !table.is_resident().unwrap() {
-                assert!(start.elapsed() < Duration::from_secs(10), "the table does not arrive");
+                assert!(start.elapsed() < Duration::from_secs(60), "the table does not arrive");
                 std::thread::yield_now();
             }
             (words.as_ptr(), table)
@@ -108,7 +108,7 @@ impl Backend for Slot {
         let ticket = self.lane.submit(SlotId(0), rows, payload, &self.tables).unwrap();
         let start = Instant::now();
         while self.lane.poll(ticket) == Poll::Pending {
-            assert!(start.elapsed() < Duration::from_secs(10), "the batch hangs");
+            assert!(start.elapsed() < Duration::from_secs(60), "the batch hangs");
             std::thread::yield_now();
         }
         assert_eq!(self.lane.poll(ticket), Poll::Done);
@@ -198,12 +198,12 @@ fn check_many(device: Arc<dyn Device>, cases_wanted: u32) {
 }
 
 #[test]
-fn fast_mode_does_what_a_walk_does() {
+fn fast_mode_gives_the_same_results_as_a_walk() {
     check_many(Fast::open(""), 128);
 }
 
 #[test]
-fn the_simulator_does_what_a_walk_does() {
+fn the_simulator_gives_the_same_results_as_a_walk() {
     let faults = Faults::none();
     let device = Simulator::new(Settings::default(), faults.clone()).open().unwrap();
     check_many(device, 64);
@@ -212,7 +212,7 @@ fn the_simulator_does_what_a_walk_does() {
 
 /// A lookup that decides, two that invert on its ways, and one behind their meeting that sees what they wrote.
 #[test]
-fn what_one_kernel_writes_the_next_one_sees() {
+fn a_kernel_reads_what_the_previous_one_wrote() {
     let destination = Region::read(Base::Network, 16, 4);
     let lookup = lookups().iter().find(|one| one.bytes == 4 && one.outputs == 2).unwrap();
     let stage = |work: Work, outputs, from: &[(usize, u32)], access| TestStage {

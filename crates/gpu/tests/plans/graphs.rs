@@ -216,7 +216,7 @@ proptest! {
     #![proptest_config(ProptestConfig { failure_persistence: None, ..ProptestConfig::with_cases(128) })]
 
     #[test]
-    fn a_plan_does_what_a_walk_does(case in cases(false)) {
+    fn a_plan_gives_the_same_results_as_a_walk(case in cases(false)) {
         check(&case)?;
     }
 

@@ -11,7 +11,7 @@ use super::packets::{regions, shapes};
 proptest! {
     /// Layers are where the packet was built with them, however it is marked, cut or stripped.
     #[test]
-    fn a_region_has_the_bytes_that_it_names(shape in shapes(), region in regions(false)) {
+    fn a_region_contains_the_bytes_that_it_names(shape in shapes(), region in regions(false)) {
         let built = shape.build();
         let view = View::of(&built.packet, Base::TransportPayload);
         prop_assert_eq!(view.bytes, &built.frame);
@@ -24,7 +24,7 @@ proptest! {
 
     /// A view that is only as deep as the region needs finds the same bytes.
     #[test]
-    fn depth_does_not_matter(shape in shapes(), region in regions(false)) {
+    fn parsing_deeper_finds_the_same_layers(shape in shapes(), region in regions(false)) {
         let built = shape.build();
         let depth = region.base.max(Base::Network);
         prop_assert_eq!(
@@ -51,7 +51,7 @@ proptest! {
 
     /// Bytes without any order, marks without any sense.
     #[test]
-    fn no_bytes_make_it_panic(
+    fn random_bytes_do_not_make_it_panic(
         mut bytes in proptest::collection::vec(any::<u8>(), 0..200),
         ip in proptest::option::of((0..60usize, prop_oneof![Just(0x45u8), Just(0x60), Just(0x4f)])),
         mac in proptest::option::of(-80..220isize),
@@ -105,7 +105,7 @@ fn an_endless_chain_of_extension_headers_has_no_transport() {
 }
 
 #[test]
-fn a_bad_ip_length_is_not_believed() {
+fn a_wrong_ip_length_is_ignored() {
     for (total, end) in [(0u16, 34usize), (19, 34), (20, 20), (24, 24), (200, 34)] {
         let mut bytes = [0x11; 34];
         bytes[0] = 0x45;

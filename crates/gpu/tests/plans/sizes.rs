@@ -34,7 +34,7 @@ fn gathered(plan: &Plan, packets: &[Packet], block: &mut [u8]) -> (usize, usize)
 }
 
 #[test]
-fn a_batch_ends_where_its_room_does() {
+fn a_batch_ends_when_its_slot_is_full() {
     let plan = plan();
     let mut block = vec![0; plan.slot_bytes];
     let small: Vec<Packet> = (0..600).map(|_| frame(14 + 100)).collect();
@@ -66,7 +66,7 @@ fn nothing_fits_into_a_block_that_is_too_short() {
 }
 
 #[test]
-fn a_plan_for_annotations_looks_at_no_packet() {
+fn a_plan_for_annotations_reads_no_packet_bytes() {
     let regions = vec![Region::read(Base::Annotation, 0, 4), Region::read(Base::Annotation, 20, 2)];
     let stage = TestStage { work: Work::Mix(1), regions, outputs: 0, from: Vec::new(), only: None };
     let plan = Plan::new(&[stage.node()], Limits { packets: 1, payload: 0 }).unwrap();
@@ -74,7 +74,7 @@ fn a_plan_for_annotations_looks_at_no_packet() {
 }
 
 #[test]
-fn a_jumbogram_reaches_to_the_frames_end() {
+fn a_jumbogram_ends_with_the_frame() {
     let mut bytes = vec![0x60, 0, 0, 0, 0, 0, 0, 64];
     bytes.extend([0; 32]);
     bytes.extend([17, 0, 0xc2, 4, 0, 1, 0x11, 0x70]);

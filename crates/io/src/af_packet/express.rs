@@ -8,14 +8,21 @@
 //!
 //! # Order
 //! The kernel handles the packets of a flow one after the other, so each of the two delivers them in order.
-//! The express socket is read only some time after it was opened, when the ring has been read to its end:
-//! from then on, all packets that are only in the ring have been passed on. Packets that arrive while the
+//! The express socket is read only some time after it was opened, when everything has been read that the ring had got by
+//! then: all packets that are only in the ring have been passed on. Packets that arrive while the
 //! express socket is being closed, or find no room in it, are taken from the ring.
+//!
+//! # After a standstill
+//! Few packets fill a block of the ring each, and few blocks make a ring: after some tens of milliseconds without us it
+//! drops packets that the express socket still has room for. So what has collected there looks like many packets, but is
+//! read to its end before the socket is closed, if the ring has dropped any.
 //!
 //! The kernel could put each packet into only one of the two sockets (PACKET_FANOUT with a program that we
 //! switch), but that costs it 100 ns per packet of about 1,600 in all, also while many arrive.
 
 use std::collections::VecDeque;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicU64, Ordering::Relaxed};
 use std::time::{Duration, Instant};
 
 use super::messages::Inbox;
@@ -31,13 +38,22 @@ pub(super) struct Express {
     /// The same, through the express socket.
     by_messages: Expected,
     pace: Pace,
+    /// What the ring had dropped when the express socket had no more than it.
+    dropped: u64,
+    /// What has been read since the socket was to be closed, although the ring lacks it.
+    behind: u64,
+    /// Frames that the ring has dropped, and the express socket has brought.
+    rescued: Arc<AtomicU64>,
+    /// When frames were late, and how many the ring had got by then.
+    late: Option<(Instant, u64)>,
 }
 
 /// The state of an express socket.
 enum Way {
     Closed,
-    /// The ring may have packets that arrived before it was opened.
-    Opened(PacketSocket, Instant),
+    /// The ring may have packets that arrived before it was opened. When it has settled, everything that the ring has got
+    /// by then is to be read first: so many frames.
+    Opened(PacketSocket, Instant, Option<u64>),
     Open(PacketSocket),
     /// It cannot be opened.
     Refused,
@@ -73,19 +89,28 @@ impl Express {
             by_ring: Expected::default(),
             by_messages: Expected::default(),
             pace: Pace::new(Instant::now()),
+            dropped: 0,
+            behind: 0,
+            rescued: Arc::default(),
+            late: None,
         }
+    }
+
+    /// How many frames came through the express socket that the ring dropped.
+    pub(super) fn rescued(&self) -> Arc<AtomicU64> {
+        Arc::clone(&self.rescued)
     }
 
     /// Begins with a socket, or without one if it could not be opened.
     pub(super) fn begin(&mut self, socket: Option<PacketSocket>) {
-        self.way = socket.map_or(Way::Refused, |socket| Way::Opened(socket, Instant::now()));
+        self.way = socket.map_or(Way::Refused, |socket| Way::Opened(socket, Instant::now(), None));
     }
 
     /// Closes the socket. The kernel needs some milliseconds for that; nothing waits for it.
     pub(super) fn close(&mut self, ring: &RxRing) {
         self.by_messages = Expected::default();
         self.pace.begin(ring.taken(), Instant::now());
-        if let Way::Opened(socket, _) | Way::Open(socket) =
+        if let Way::Opened(socket, ..) | Way::Open(socket) =
             std::mem::replace(&mut self.way, Way::Closed)
         {
             let closer = std::thread::Builder::new().name("millrace-close".to_owned());
@@ -109,10 +134,11 @@ impl Express {
         }
     }
 
-    /// Whether frames have been passed on whose copies are still to come through the ring.
+    /// How many frames have been passed on before their copies came through the ring, and how many of the copies have
+    /// come.
     #[cfg(test)]
-    pub(super) fn expects_by_ring(&self) -> bool {
-        !self.by_ring.is_empty()
+    pub(super) fn came_first(&self) -> (u64, u64) {
+        (self.by_ring.expected, self.by_ring.come)
     }
 
     /// For frames of the ring; `None` while they have no copies.
@@ -125,8 +151,11 @@ impl Express {
         Some(Copies { seen: &mut self.by_ring, unseen })
     }
 
-    /// Called after messages have been read, to the end or not. Returns what to do now.
-    pub(super) fn came(&mut self, load: Load, is_end: bool) -> Step {
+    /// Called after messages have been read, to the end or not. `dropped` tells what the ring has dropped so far.
+    /// Returns what to do now.
+    pub(super) fn came(&mut self, load: Load, is_end: bool, dropped: impl FnOnce() -> u64) -> Step {
+        /// As many as there are in a full socket, or more.
+        const MOST_BEHIND: u64 = 1 << 16;
         if load.frames == 0 && self.by_messages.is_empty() {
             return Step::Nothing;
         }
@@ -134,27 +163,55 @@ impl Express {
         if is_end {
             self.by_messages.forget(now);
         }
-        if self.pace.is_high(load, now) { Step::Close } else { Step::Nothing }
+        let is_high = self.pace.is_high(load, now);
+        if is_end {
+            if self.behind > 0 {
+                (self.dropped, self.behind) = (dropped(), 0);
+            }
+        } else if is_high && self.behind < MOST_BEHIND && dropped() > self.dropped {
+            self.behind += load.frames.max(1);
+            return Step::Nothing;
+        }
+        if is_high { Step::Close } else { Step::Nothing }
+    }
+
+    /// Forgets frames whose copies are late, once everything has been read that the ring had when they were: it has
+    /// dropped these copies.
+    fn forget_dropped(&mut self, socket: &PacketSocket, ring: &RxRing, now: Instant) {
+        let (since, mark) = *self.late.get_or_insert_with(|| (now, received(socket)));
+        if ring.passed() < mark {
+            return;
+        }
+        self.late = None;
+        let rescued = self.by_ring.forget(since);
+        // What the ring lacks for other reasons is no drop of it.
+        let most = dropped(socket).saturating_sub(self.rescued.load(Relaxed));
+        self.rescued.fetch_add(rescued.min(most), Relaxed);
     }
 
     /// What to do when a block of the ring has been read or there was none.
-    pub(super) fn consider(&mut self, socket: &PacketSocket, ring: &mut RxRing) -> Step {
+    pub(super) fn consider(&mut self, socket: &PacketSocket, ring: &RxRing) -> Step {
         if matches!(self.way, Way::Open(_) | Way::Refused) && self.by_ring.is_empty() {
             return Step::Nothing;
         }
         let now = Instant::now();
-        if self.by_ring.is_late(now) && has_all(socket, ring) {
-            self.by_ring.forget(now);
+        if self.by_ring.is_late(now) {
+            self.forget_dropped(socket, ring, now);
         }
+        let has_all = match &mut self.way {
+            Way::Opened(_, since, mark) if now.saturating_duration_since(*since) > SETTLED => {
+                ring.passed() >= *mark.get_or_insert_with(|| received(socket))
+            }
+            _ => false,
+        };
         match &self.way {
             Way::Open(_) | Way::Refused => Step::Nothing,
-            Way::Opened(_, since)
-                if now.saturating_duration_since(*since) > SETTLED && has_all(socket, ring) =>
-            {
-                if let Way::Opened(socket, _) = std::mem::replace(&mut self.way, Way::Refused) {
+            Way::Opened(..) if has_all => {
+                if let Way::Opened(socket, ..) = std::mem::replace(&mut self.way, Way::Refused) {
                     self.way = Way::Open(socket);
                 }
                 self.pace.begin(Load::default(), now);
+                (self.dropped, self.behind) = (dropped(socket), 0);
                 Step::Use
             }
             Way::Opened(..) if self.by_messages.len() > MOST_EXPECTED => Step::Close,
@@ -168,12 +225,15 @@ impl Express {
     }
 }
 
-/// Whether everything that the kernel has put into a ring has been read, including its open block.
-fn has_all(socket: &PacketSocket, ring: &mut RxRing) -> bool {
-    // Where it does not tell, it has been time enough. A frame whose offload it has no words for it does not
-    // count, but leaves its place in the block.
-    let received = socket.counted().map_or(0, |counted| counted.received);
-    ring.is_empty() && received <= ring.taken().frames
+/// How many frames the kernel has put into the ring of a socket, those of its open block among them. A frame whose offload
+/// it has no words for does not count, but leaves its place in the block. Where it does not tell, it has been time enough.
+fn received(socket: &PacketSocket) -> u64 {
+    socket.counted().map_or(0, |counted| counted.received)
+}
+
+/// How many frames the ring of a socket has dropped.
+pub(super) fn dropped(socket: &PacketSocket) -> u64 {
+    socket.counted().map_or(0, |counted| counted.dropped)
 }
 
 /// Which frames of one source have been seen on the other one.
@@ -219,38 +279,57 @@ impl Id {
 
 /// Frames whose copy is still to come, in the expected order, with the time since when.
 #[derive(Default)]
-struct Expected(VecDeque<(Id, Instant)>);
+struct Expected {
+    frames: VecDeque<(Id, Instant)>,
+    /// How many there were.
+    #[cfg(test)]
+    expected: u64,
+    /// How many of them have come.
+    #[cfg(test)]
+    come: u64,
+}
 
 impl Expected {
     fn expect(&mut self, id: Id, now: Instant) {
-        self.0.push_back((id, now));
+        self.frames.push_back((id, now));
+        #[cfg(test)]
+        {
+            self.expected += 1;
+        }
     }
 
     /// Whether a frame is such a copy. It is then removed.
     fn take(&mut self, id: Id) -> bool {
         // On several cores the kernel may mix flows in different ways.
-        let place = self.0.iter().position(|(expected, _)| *expected == id);
-        place.and_then(|place| self.0.remove(place)).is_some()
+        let place = self.frames.iter().position(|(expected, _)| *expected == id);
+        let has_come = place.and_then(|place| self.frames.remove(place)).is_some();
+        #[cfg(test)]
+        {
+            self.come += u64::from(has_come);
+        }
+        has_come
     }
 
-    /// Forgets those that are late: all copies that exist have been seen.
-    fn forget(&mut self, now: Instant) {
+    /// Forgets those that are late, and returns how many: all copies that exist have been seen.
+    fn forget(&mut self, now: Instant) -> u64 {
+        let before = self.frames.len();
         while self.is_late(now) {
-            self.0.pop_front();
+            self.frames.pop_front();
         }
+        (before - self.frames.len()) as u64
     }
 
     /// Whether the first one is late.
     fn is_late(&self, now: Instant) -> bool {
-        self.0.front().is_some_and(|(_, since)| now.saturating_duration_since(*since) > LATE)
+        self.frames.front().is_some_and(|(_, since)| now.saturating_duration_since(*since) > LATE)
     }
 
     fn is_empty(&self) -> bool {
-        self.0.is_empty()
+        self.frames.is_empty()
     }
 
     fn len(&self) -> usize {
-        self.0.len()
+        self.frames.len()
     }
 }
 
@@ -264,12 +343,13 @@ struct Pace {
     load: Load,
 }
 
-/// This many within a millisecond count as many: to receive 32,000 a second twice, through messages, costs a
-/// twentieth of a core.
-const MANY: Load = Load { frames: 32, bytes: 128 << 10 };
+/// This many within [`WINDOW`] count as many: to receive 32,000 a second twice, through messages, costs a
+/// twentieth of a core. A shorter burst does not: the ring alone lasts for 64 ms without us, and the express socket for
+/// ten times as long.
+const MANY: Load = Load { frames: 320, bytes: 1280 << 10 };
+const WINDOW: Duration = Duration::from_millis(10);
 /// This many per millisecond count as few again.
 const FEW: Load = Load { frames: 8, bytes: 32 << 10 };
-const MILLISECOND: Duration = Duration::from_millis(1);
 /// How long few frames must have arrived before there is an express socket.
 pub(super) const INTERVAL: Duration = Duration::from_millis(20);
 
@@ -284,7 +364,7 @@ impl Pace {
 
     /// Counts frames that arrived through the express socket; returns whether they are many by now.
     fn is_high(&mut self, more: Load, now: Instant) -> bool {
-        if now.saturating_duration_since(self.since) > MILLISECOND {
+        if now.saturating_duration_since(self.since) > WINDOW {
             self.begin(Load::default(), now);
         }
         self.load.frames += more.frames;
@@ -316,17 +396,17 @@ mod tests {
     }
 
     #[test]
-    fn many_frames_or_bytes_within_a_millisecond_are_many() {
+    fn many_frames_or_bytes_within_a_window_are_many() {
         let start = Instant::now();
         let after = |micros| start + Duration::from_micros(micros);
         let mut pace = Pace::new(start);
-        assert!(!pace.is_high(frames(31), after(10)));
-        assert!(pace.is_high(frames(1), after(900)));
+        assert!(!pace.is_high(frames(319), after(10)), "a burst");
+        assert!(pace.is_high(frames(1), after(9000)));
         // As many over a longer time are not.
         let mut pace = Pace::new(start);
-        assert!((0..100).all(|n| !pace.is_high(frames(1), after(n * 40))));
+        assert!((0..1000).all(|n| !pace.is_high(frames(1), after(n * 40))));
         let mut pace = Pace::new(start);
-        let large = Load { frames: 1, bytes: 64 << 10 };
+        let large = Load { frames: 1, bytes: 640 << 10 };
         assert_eq!((0..2).filter(|n| pace.is_high(large, after(n * 10))).count(), 1);
     }
 

@@ -41,12 +41,14 @@ mod withhold;
 use std::io;
 use std::sync::Arc;
 
+use millrace_core::Need;
 use millrace_core::net::{EtherAddress, Ipv4Prefix};
 
 pub use interface::Interfaces;
 use interface::{ETHERNET_HEADER, Interface};
 use opening::Opening;
 use receive::Receiver;
+pub use rx_ring::ring_bytes as rx_ring_bytes;
 use transmit::Transmitter;
 
 use crate::method::Method;
@@ -95,14 +97,17 @@ impl Backend for AfPacket {
             .map_err(|error| DeviceError::refused(device, "make an epoll instance", error))?;
         let mut changes = Vec::new();
         if options.promiscuous {
-            changes.push("promiscuous mode is on until the end".to_owned());
+            changes.push("promiscuous mode is on while the router runs".to_owned());
         }
-        changes.extend(
-            opening.withheld_by().map(|means| {
-                format!("the kernel does not get its packets until the end ({means})")
-            }),
-        );
-        Ok(Opened { queues, capabilities: interface.capabilities(true), changes })
+        changes.extend(opening.withheld_by().map(|means| {
+            format!("the kernel gets none of its packets while the router runs ({means})")
+        }));
+        // To open the interface again, and the express sockets.
+        let mut needs = vec![Need::RawSockets];
+        if !options.sniffer {
+            needs.extend([Need::NetworkSettings, Need::KernelPrograms]);
+        }
+        Ok(Opened { queues, capabilities: interface.capabilities(true), changes, needs })
     }
 
     fn open_tx(
@@ -116,7 +121,7 @@ impl Backend for AfPacket {
         };
         let queues: Result<Vec<_>, _> = (0..count).map(queue).collect();
         let capabilities = Interface::usable(device)?.capabilities(false);
-        Ok(Opened { queues: queues?, capabilities, changes: Vec::new() })
+        Ok(Opened { needs: vec![Need::RawSockets], ..Opened::with(queues?, capabilities) })
     }
 
     /// Any number of queues is possible.
@@ -143,6 +148,7 @@ impl Interface {
             numa_node: self.numa_node(),
             max_length: self.mtu().map(|mtu| mtu + ETHERNET_HEADER),
             annotated,
+            handed_over: true,
         }
     }
 }
@@ -155,8 +161,8 @@ pub(crate) fn is_down(device: &str) -> bool {
 /// The number of queues to open.
 fn usable_queues(device: &str, queues: Queues) -> Result<usize, DeviceError> {
     if queues.first > 0 {
-        let what = "packet sockets cannot choose among the queues of an interface: leave QUEUE out, \
-                    or say METHOD XDP";
+        let what = "packet sockets cannot select a queue of an interface: remove QUEUE, or set \
+                    METHOD XDP";
         return Err(DeviceError::unsupported(device, what));
     }
     Ok(queues.count.clamp(1, MOST_QUEUES))

@@ -102,7 +102,7 @@ impl Opening {
         }
         socket.bind(interface.index, EVERY_PROTOCOL).map_err(step("bind the packet socket"))?;
         if !options.sniffer {
-            self.withhold(interface.index).map_err(step("keep the packets from the kernel"))?;
+            self.withhold(interface.index).map_err(step("withhold the packets from the kernel"))?;
         }
         if let Some(group) = &self.group {
             group.join(&socket, interface.index).map_err(step("share packets among queues"))?;

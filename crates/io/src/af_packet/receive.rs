@@ -4,11 +4,12 @@ use std::collections::VecDeque;
 use std::io;
 use std::os::fd::OwnedFd;
 use std::sync::Arc;
+use std::sync::atomic::Ordering::Relaxed;
 
 use millrace_core::memory::copies::{self, CopyCause};
 use millrace_core::{Batch, Packet};
 
-use super::express::{Express, INTERVAL, Id, SETTLED, Step};
+use super::express::{Express, INTERVAL, Id, SETTLED, Step, dropped};
 use super::frame::Intake;
 use super::messages::MESSAGES;
 use super::opening::{Frames, Inlet, Opening};
@@ -80,11 +81,13 @@ impl Receiver {
     fn use_inlet(&mut self, inlet: Inlet) -> io::Result<()> {
         self.watch.follow(&*inlet.socket)?;
         let socket = Arc::downgrade(&inlet.socket);
+        let rescued = inlet.express.as_ref().map(Express::rescued);
         let mut told = 0;
         self.meter.opened(Box::new(move || {
             // Where it does not tell, what is known is all there is.
             if let Some(Ok(counted)) = socket.upgrade().map(|socket| socket.counted()) {
-                told = counted.dropped;
+                let rescued = rescued.as_ref().map_or(0, |rescued| rescued.load(Relaxed));
+                told = counted.dropped.saturating_sub(rescued);
             }
             Some(told)
         }));
@@ -119,9 +122,12 @@ impl Receiver {
     /// Receives from a ring, and from the express socket next to it if there is one.
     fn collect_both(&mut self, batch: &mut Batch, room: usize) -> io::Result<usize> {
         let step = match self.read_messages(room) {
-            Ok((load, is_end)) => {
-                self.express().map_or(Step::Nothing, |(_, express)| express.came(load, is_end))
-            }
+            Ok((load, is_end)) => match &mut self.inlet {
+                Some(Inlet { socket, express: Some(express), .. }) => {
+                    express.came(load, is_end, || dropped(socket))
+                }
+                _ => Step::Nothing,
+            },
             // The ring tells what is to be told.
             Err(_) => Step::Close,
         };

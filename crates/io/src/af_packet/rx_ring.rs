@@ -81,12 +81,21 @@ pub(super) struct RxRing {
     taken: Load,
 }
 
+/// Bytes of the ring that a queue gets with room for about this many frames, by default as many as suit most uses.
+pub fn ring_bytes(frames: Option<usize>) -> usize {
+    blocks(frames) * BLOCK
+}
+
+fn blocks(frames: Option<usize>) -> usize {
+    let blocks = frames.map_or(BLOCKS, |frames| frames.saturating_mul(FRAME).div_ceil(BLOCK));
+    blocks.clamp(FEWEST_BLOCKS, MOST_BLOCKS)
+}
+
 impl RxRing {
     /// Gives a socket a ring with room for about this many frames of the usual MTU. Its packets have the
     /// header of virtio-net in front.
     pub(super) fn new(socket: &PacketSocket, frames: Option<usize>) -> io::Result<Self> {
-        let blocks = frames.map_or(BLOCKS, |frames| frames.saturating_mul(FRAME).div_ceil(BLOCK));
-        let blocks = blocks.clamp(FEWEST_BLOCKS, MOST_BLOCKS);
+        let blocks = blocks(frames);
         let request = libc::tpacket_req3 {
             tp_block_size: BLOCK as u32,
             tp_block_nr: blocks as u32,
@@ -127,11 +136,9 @@ impl RxRing {
         self.taken
     }
 
-    /// Whether everything that was handed over has been read.
-    pub(super) fn is_empty(&mut self) -> bool {
-        self.release();
-        let status = self.mapping.word(self.current * BLOCK + block::STATUS);
-        status.is_none_or(|status| status.load(Acquire) & libc::TP_STATUS_USER == 0)
+    /// How many frames have been read.
+    pub(super) fn passed(&self) -> u64 {
+        self.taken.frames - u64::from(self.left.unwrap_or(0))
     }
 
     /// Gives the block back if it has been read completely.

@@ -4,13 +4,15 @@ use std::io;
 use std::os::fd::OwnedFd;
 
 use millrace_core::net::EtherAddress;
+use rustix::net::netdevice;
 
 use super::sys::{self, ethtool_call, interface_call};
 
-/// An interface, by name, in the network namespace of the thread that created this.
+/// An interface in the network namespace of the thread that created this, whatever it is called now.
 #[derive(Debug)]
 pub(super) struct Device {
-    pub(super) name: String,
+    /// The kernel's index of the interface; it changes when the interface is created again.
+    pub(super) index: u32,
     /// A socket in that namespace, to make requests to the kernel.
     any: OwnedFd,
 }
@@ -58,19 +60,30 @@ pub(super) enum Restore {
 }
 
 impl Device {
+    /// The interface that has this name now.
+    ///
+    /// # Errors
+    /// There is none (`ENODEV`).
     pub(super) fn new(name: &str) -> io::Result<Self> {
         let any = sys::socket(libc::AF_INET, libc::SOCK_DGRAM, 0)?;
-        Ok(Self { name: name.to_owned(), any })
+        let index = netdevice::name_to_index(&any, name)?;
+        Ok(Self { index, any })
+    }
+
+    /// What the interface is called now.
+    ///
+    /// # Errors
+    /// It is gone, or in another network namespace (`ENODEV`).
+    pub(super) fn name(&self) -> io::Result<String> {
+        Ok(netdevice::index_to_name(&self.any, self.index)?)
     }
 
     fn ask(&self, request: libc::Ioctl) -> io::Result<[u8; 16]> {
-        interface_call(&self.any, &self.name, request)
+        interface_call(&self.any, &self.name()?, request)
     }
 
-    /// The kernel's index of the interface; it changes when the interface is created again.
-    pub(super) fn index(&self) -> io::Result<i32> {
-        let [a, b, c, d, ..] = self.ask(libc::SIOCGIFINDEX)?;
-        Ok(i32::from_ne_bytes([a, b, c, d]))
+    fn ethtool(&self, words: &mut [u32]) -> io::Result<()> {
+        ethtool_call(&self.any, &self.name()?, words)
     }
 
     /// Whether packets have Ethernet headers.
@@ -95,7 +108,7 @@ impl Device {
 
     /// The NUMA node that it is attached to.
     pub(super) fn numa_node(&self) -> Option<usize> {
-        let path = format!("/sys/class/net/{}/device/numa_node", self.name);
+        let path = format!("/sys/class/net/{}/device/numa_node", self.name().ok()?);
         // Machines without nodes say -1.
         std::fs::read_to_string(path).ok()?.trim().parse().ok()
     }
@@ -104,7 +117,7 @@ impl Device {
     pub(super) fn channels(&self) -> Option<Channels> {
         const GET: u32 = 0x3c;
         let mut words = [GET, 0, 0, 0, 0, 0, 0, 0, 0];
-        ethtool_call(&self.any, &self.name, &mut words).ok()?;
+        self.ethtool(&mut words).ok()?;
         let [_, a, b, _, c, d, e, _, f] = words;
         Some(Channels { most: [a, b, c], now: [d, e, f] })
     }
@@ -116,7 +129,8 @@ impl Device {
             .map(|channels| (channels.receive() as usize, channels.transmit() as usize));
         let (receive, transmit) = from_channels.unwrap_or_else(|| {
             let count = |kind: &str| {
-                let entries = std::fs::read_dir(format!("/sys/class/net/{}/queues", self.name));
+                let name = self.name().unwrap_or_default();
+                let entries = std::fs::read_dir(format!("/sys/class/net/{name}/queues"));
                 let entries = entries.into_iter().flatten().flatten();
                 let names = entries.map(|entry| entry.file_name());
                 names.filter(|name| name.to_string_lossy().starts_with(kind)).count()
@@ -133,9 +147,9 @@ impl Device {
         // The count of other channels must be left as it is.
         const GET: u32 = 0x3c;
         let mut current = [GET, 0, 0, 0, 0, 0, 0, 0, 0];
-        ethtool_call(&self.any, &self.name, &mut current)?;
+        self.ethtool(&mut current)?;
         (words[3], words[7]) = (current[3], current[7]);
-        ethtool_call(&self.any, &self.name, &mut words)
+        self.ethtool(&mut words)
     }
 
     /// Sets the number of receive queues. Returns how to restore it.
@@ -155,7 +169,7 @@ impl Device {
         // Four bytes of command, then texts of 32 bytes: driver, version, firmware, bus; 196 bytes.
         let mut words = [0; 49];
         words[0] = GET;
-        if ethtool_call(&self.any, &self.name, &mut words).is_err() {
+        if self.ethtool(&mut words).is_err() {
             return (String::new(), false);
         }
         let text = |from: usize| {
@@ -170,12 +184,12 @@ impl Device {
 
     fn value(&self, command: u32) -> io::Result<u32> {
         let mut words = [command, 0];
-        ethtool_call(&self.any, &self.name, &mut words)?;
+        self.ethtool(&mut words)?;
         Ok(words[1])
     }
 
     fn set_value(&self, command: u32, value: u32) -> io::Result<()> {
-        ethtool_call(&self.any, &self.name, &mut [command, value])
+        self.ethtool(&mut [command, value])
     }
 
     /// Stops the kernel from merging packets. Returns how to restore each setting that was on.
@@ -196,7 +210,7 @@ impl Device {
     /// Returns how to restore the old key.
     pub(super) fn hash_symmetrically(&self) -> io::Result<Restore> {
         let mut sizes = [GET_RSS, 0, 0, 0, 0, 0];
-        ethtool_call(&self.any, &self.name, &mut sizes)?;
+        self.ethtool(&mut sizes)?;
         let [_, _, table, key, ..] = sizes;
         if key == 0 || key > 1024 || table > 1 << 16 {
             return Err(io::ErrorKind::Unsupported.into());
@@ -204,7 +218,7 @@ impl Device {
         let key_words = (key as usize).div_ceil(4);
         let mut before = vec![0; 6 + table as usize + key_words];
         before[..4].copy_from_slice(&[GET_RSS, 0, table, key]);
-        ethtool_call(&self.any, &self.name, &mut before)?;
+        self.ethtool(&mut before)?;
         let old = before.split_off(6 + table as usize);
         self.set_hash_key(key, &vec![u32::from_ne_bytes([0x6d, 0x5a, 0x6d, 0x5a]); key_words])?;
         Ok(Restore::HashKey([&[key][..], &old].concat()))
@@ -216,7 +230,7 @@ impl Device {
         let kinds = u32::from_ne_bytes([0, 0xff, 0, 0]);
         let mut words = vec![SET_RSS, 0, LEAVE_TABLE, bytes, kinds, 0];
         words.extend(key);
-        ethtool_call(&self.any, &self.name, &mut words)
+        self.ethtool(&mut words)
     }
 
     /// Restores a setting.
@@ -261,7 +275,7 @@ mod tests {
     #[test]
     fn loopback_is_virtual() {
         let device = Device::new("lo").unwrap();
-        assert!(device.index().unwrap() > 0 && device.is_ethernet().unwrap());
+        assert!(device.name().unwrap() == "lo" && device.is_ethernet().unwrap());
         assert_eq!(device.queues(), (1, 1));
         assert!(!device.driver().1);
         assert_eq!(device.ether(), Some(EtherAddress::default()));

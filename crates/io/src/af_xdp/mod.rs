@@ -49,6 +49,7 @@ mod watch;
 use std::io;
 use std::sync::Arc;
 
+use millrace_core::Need;
 use millrace_core::net::{EtherAddress, Ipv4Prefix};
 
 use device::Device;
@@ -95,7 +96,7 @@ impl Backend for AfXdp {
         let mut registry = Registry::lock();
         let port = usable(&mut registry, device)?;
         let mut changes = Vec::new();
-        let found = choose_queues(&port, options, &xdp, &mut changes)?;
+        let found = choose_queues(&port, device, options, &xdp, &mut changes)?;
         let opening = Opening {
             device: device.to_owned(),
             hook: xdp.hook,
@@ -127,10 +128,10 @@ impl Backend for AfXdp {
             queues.push(Box::new(receiver));
         }
         if options.promiscuous {
-            changes.push("promiscuous mode is on until the end".to_owned());
+            changes.push("promiscuous mode is on while the router runs".to_owned());
         }
-        announce_port(&port, zero_copy, &mut changes);
-        Ok(Opened { queues, capabilities: capabilities(&port, zero_copy), changes })
+        announce_port(&port, device, zero_copy, &mut changes);
+        Ok(opened(&port, queues, zero_copy, changes))
     }
 
     fn open_tx(
@@ -146,7 +147,7 @@ impl Backend for AfXdp {
         if first >= has {
             return Err(DeviceError::unsupported(
                 device,
-                format!("no transmit queue {first}, it has {has}"),
+                format!("there is no transmit queue {first}: it has {has}"),
             ));
         }
         let wish = Wish {
@@ -166,8 +167,8 @@ impl Backend for AfXdp {
         let in_driver = attachment.is_some();
         if in_driver && port.is_idle() {
             changes.push(
-                "an XDP program that leaves received packets to the kernel runs in the driver, \
-                 which zero copy needs, until the end"
+                "an XDP program that leaves received packets to the kernel runs in the driver \
+                 while the router runs, because zero copy needs it"
                     .to_owned(),
             );
         }
@@ -178,7 +179,7 @@ impl Backend for AfXdp {
                 .socket(&wish, in_driver)
                 .map_err(|source| DeviceError::refused(device, "open an AF_XDP socket", source))?;
             if is_new {
-                announce_port(&port, socket.mode.zero_copy, &mut changes);
+                announce_port(&port, device, socket.mode.zero_copy, &mut changes);
             }
             changes.extend(ring_note(&socket, &wish));
             zero_copy &= socket.mode.zero_copy;
@@ -190,14 +191,11 @@ impl Backend for AfXdp {
             });
             queues.push(Box::new(Transmitter::new((socket, attachment.clone()), reopening)));
         }
-        Ok(Opened { queues, capabilities: capabilities(&port, zero_copy), changes })
+        Ok(opened(&port, queues, zero_copy, changes))
     }
 
     fn facts(&self, device: &str, _method: &Method) -> DeviceFacts {
         let Ok(device) = Device::new(device) else { return DeviceFacts::default() };
-        if device.index().is_err() {
-            return DeviceFacts::default();
-        }
         let (receive, transmit) = device.queues();
         DeviceFacts {
             rx_queues: Some(receive),
@@ -254,16 +252,16 @@ impl Opening {
             let socket = port.socket(&wish, own_device).map_err(step("open an AF_XDP socket"))?;
             changes.extend(ring_note(&socket, &wish));
             if *socket.receivers.lock() > 0 {
-                changes.push(format!("queue {queue} is shared with another user of it"));
+                changes.push(format!("queue {queue} is shared with another element"));
             }
             let promiscuous = if self.promiscuous {
-                let index = port.index.cast_signed();
+                let index = port.device.index.cast_signed();
                 Some(sys::promiscuous(index).map_err(step("set promiscuous mode"))?)
             } else {
                 None
             };
             let line = Line::new(Arc::clone(&attachment), socket, promiscuous);
-            lines.push(line.map_err(step("lead a queue to its socket"))?);
+            lines.push(line.map_err(step("direct a queue to its socket"))?);
         }
         Ok(lines)
     }
@@ -280,7 +278,7 @@ impl Opening {
         match error {
             AttachError::Elsewhere => DeviceError::unsupported(
                 device,
-                "an XDP program runs there in the other mode for another user",
+                "another element has attached an XDP program in the other mode",
             ),
             AttachError::TooManyRules => {
                 DeviceError::unsupported(device, "more rules than a program can hold")
@@ -292,8 +290,8 @@ impl Opening {
                 if matches!(source.raw_os_error(), Some(libc::EBUSY | libc::EEXIST)) =>
             {
                 let what = format!(
-                    "another XDP program is there (‘ip link show {device}’ tells, \
-                     ‘ip link set {device} xdp off’ takes most of them off)"
+                    "another XDP program is attached (‘ip link show {device}’ shows it, ‘ip link \
+                     set {device} xdp off’ removes most kinds)"
                 );
                 DeviceError::unsupported(device, what)
             }
@@ -321,7 +319,7 @@ impl Opening {
             (false, true) => format!("packets that are ‘{}’", list(only)),
             (false, false) => format!("packets that are ‘{}’, not ‘{}’", list(only), list(except)),
         };
-        format!("{TAKEN} {packets}, {hook}, until the end")
+        format!("{TAKEN} {packets}, {hook}, while the router runs")
     }
 }
 
@@ -337,7 +335,7 @@ fn refuse(device: &str, options: &RxOptions) -> Result<(), DeviceError> {
     if options.outbound {
         return Err(DeviceError::unsupported(
             device,
-            "AF_XDP does not see what the machine sends (OUTBOUND)",
+            "AF_XDP does not receive packets that the machine sends (OUTBOUND)",
         ));
     }
     if options.headroom > HEADROOM {
@@ -374,6 +372,7 @@ fn xdp_options(method: &Method) -> XdpOptions {
 /// The queues of the device that each of our queues stands for.
 fn choose_queues(
     port: &Port,
+    name: &str,
     options: &RxOptions,
     xdp: &XdpOptions,
     changes: &mut Vec<String>,
@@ -387,11 +386,14 @@ fn choose_queues(
     {
         Ok(undo) => {
             port.remember(undo);
-            changes.push(format!("it has {queues} queues until the end ({has} before)"));
+            changes.push(format!("it has {queues} queues while the router runs ({has} before)"));
             queues
         }
         Err(error) => {
-            changes.push(format!("its {has} queues cannot be made {queues}: {error}"));
+            changes.push(format!(
+                "it has {has} queues, which cannot be changed to {queues}: \
+                                  {error}"
+            ));
             has
         }
     };
@@ -401,16 +403,17 @@ fn choose_queues(
         has = set(wanted, has, changes);
     }
     if first >= has {
-        return Err(DeviceError::unsupported(
-            &device.name,
-            format!("no queue {first}, it has {has}"),
-        ));
+        let what = format!("there is no queue {first}: it has {has}");
+        return Err(DeviceError::unsupported(name, what));
     }
     let count = has.min(wanted) - first;
     let mut queues: Vec<Vec<u32>> =
         (first..first + count).map(|queue| vec![queue as u32]).collect();
     if xdp.every_queue && first == 0 && has > count {
-        changes.push(format!("packets come by {has} queues of it, all of which are received from"));
+        changes.push(format!(
+            "packets arrive by {has} queues of it, and all of them are received \
+                              from"
+        ));
         for queue in count..has {
             if let Some(of_one) = queues.get_mut(queue % count) {
                 of_one.push(queue as u32);
@@ -418,31 +421,46 @@ fn choose_queues(
         }
     } else if has > count {
         changes.push(format!(
-            "the kernel keeps the packets of its other queues (it has {has}, {count} from {first} \
-             on are taken)"
+            "the kernel gets the packets of its other queues (it has {has}; {count} are used, \
+             from {first} on)"
         ));
     }
     if options.spread == Spread::Symmetric && has > 1 {
         let undo = device.hash_symmetrically().map_err(|error| {
-            let what = format!("it cannot spread flows symmetrically over its queues: {error}");
-            DeviceError::unsupported(&device.name, what)
+            let what = format!("it cannot distribute flows symmetrically over its queues: {error}");
+            DeviceError::unsupported(name, what)
         })?;
         port.remember(undo);
-        changes.push("both directions of a flow come by the same queue until the end".to_owned());
+        changes.push(
+            "both directions of a flow arrive by the same queue while the router \
+                      runs"
+                .to_owned(),
+        );
     }
     Ok(queues)
 }
 
-fn announce_port(port: &Port, zero_copy: bool, changes: &mut Vec<String>) {
+fn announce_port(port: &Port, name: &str, zero_copy: bool, changes: &mut Vec<String>) {
     changes.push(if zero_copy {
         "the device reads and writes packets in place (zero copy)".to_owned()
     } else {
         let driver = if port.driver.is_empty() { "this kind of device" } else { &port.driver };
         format!("THE KERNEL COPIES EACH PACKET (copy mode): no zero copy with {driver}")
     });
-    if is_down(&port.device.name) {
+    if is_down(name) {
         changes.push("the interface is down: packets flow when it is up".to_owned());
     }
+}
+
+/// Queues of a port. The interface may go and come back, and settings are restored at the end.
+fn opened<Q: ?Sized>(
+    port: &Port,
+    queues: Vec<Box<Q>>,
+    zero_copy: bool,
+    changes: Vec<String>,
+) -> Opened<Q> {
+    let needs = vec![Need::RawSockets, Need::NetworkSettings, Need::KernelPrograms];
+    Opened { changes, needs, ..Opened::with(queues, capabilities(port, zero_copy)) }
 }
 
 fn capabilities(port: &Port, zero_copy: bool) -> Capabilities {
@@ -451,7 +469,7 @@ fn capabilities(port: &Port, zero_copy: bool) -> Capabilities {
         zero_copy,
         numa_node: port.device.numa_node(),
         max_length: Some(port.max_length()).filter(|length| *length != usize::MAX),
-        annotated: false,
+        ..Capabilities::default()
     }
 }
 

@@ -20,7 +20,6 @@ use crate::method::XdpHook;
 #[derive(Debug)]
 pub(super) struct Port {
     pub(super) device: Device,
-    pub(super) index: u32,
     /// The network namespace of the interface.
     namespace: (u64, u64),
     /// The driver's name.
@@ -71,12 +70,11 @@ impl Registry {
     /// The port of an interface.
     pub(super) fn port(&mut self, name: &str) -> io::Result<Arc<Port>> {
         let device = Device::new(name)?;
-        let index = device.index()?.cast_unsigned();
         let namespace = namespace()?;
         self.0.retain(|port| port.strong_count() > 0);
         let known = self.0.iter().filter_map(Weak::upgrade);
         let mut known = known.filter(|port| {
-            let is_same = port.index == index && port.namespace == namespace;
+            let is_same = port.device.index == device.index && port.namespace == namespace;
             is_same && !port.is_abandoned.load(Ordering::Relaxed)
         });
         if let Some(port) = known.next() {
@@ -84,7 +82,6 @@ impl Registry {
         }
         let (driver, is_hardware) = device.driver();
         let port = Arc::new(Port {
-            index,
             namespace,
             driver,
             is_hardware,
@@ -149,9 +146,9 @@ impl Port {
         }
     }
 
-    /// Whether the interface is still the one that was opened.
+    /// Whether the interface that was opened still exists, by whatever name.
     pub(super) fn is_there(&self) -> bool {
-        self.device.index().is_ok_and(|index| index.cast_unsigned() == self.index)
+        self.device.name().is_ok()
     }
 
     /// Marks the port as unusable, even if there is an interface with its number again: sockets and programs
@@ -181,7 +178,10 @@ impl Port {
         let mut known = state.sockets.iter().filter_map(Weak::upgrade);
         if let Some(socket) = known.find(|socket| socket.queue == wish.queue) {
             if wish.zero_copy.is_some_and(|wanted| wanted != socket.mode.zero_copy) {
-                return Err(io::Error::other("it is open with another choice of zero copy"));
+                return Err(io::Error::other(
+                    "it is already open with another setting of zero \
+                                             copy",
+                ));
             }
             if let Some(micros) = wish.busy_poll {
                 poll_busily(socket.fd(), micros)?;
@@ -228,7 +228,7 @@ impl Port {
                     Err(_) if fragments => continue,
                     Err(error) => return Err(AttachError::Load(error)),
                 };
-                match sys::while_busy(|| sys::link_program(&loaded, self.index, in_driver)) {
+                match sys::while_busy(|| sys::link_program(&loaded, self.device.index, in_driver)) {
                     Ok(link) => {
                         let selection = Lock::new(selection.clone());
                         let attachment =

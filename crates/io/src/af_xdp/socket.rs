@@ -178,7 +178,7 @@ impl Socket {
         let alike = sharers.iter().filter(|sharer| sharer.base == base && sharer.mode == mode);
         for other in alike.filter_map(|sharer| sharer.socket.upgrade()) {
             let unbound = Unbound::new(wish, frames, false)?;
-            match sys::while_busy(|| unbound.bind(port.index, wish.queue, Err(&other))) {
+            match sys::while_busy(|| unbound.bind(port.device.index, wish.queue, Err(&other))) {
                 Ok(()) => return Ok(unbound.finish(port, wish, mode, &mut sharers)),
                 // The other one's device is gone, and so is its part in the memory.
                 Err(error) if error.raw_os_error() == Some(libc::EBADF) => {}
@@ -186,7 +186,7 @@ impl Socket {
             }
         }
         let unbound = Unbound::new(wish, frames, true)?;
-        sys::while_busy(|| unbound.bind(port.index, wish.queue, Ok(mode)))?;
+        sys::while_busy(|| unbound.bind(port.device.index, wish.queue, Ok(mode)))?;
         Ok(unbound.finish(port, wish, mode, &mut sharers))
     }
 
@@ -408,7 +408,9 @@ impl Unbound {
             )
         };
         let (Some(received), Some(ring), Some(fill), Some(completed)) = sides else {
-            return Err(io::Error::other("the kernel's rings are not as it says"));
+            return Err(io::Error::other(
+                "the kernel's rings do not have the size that it reports",
+            ));
         };
         let level = level(&frames, wish, size as usize);
         Ok(Self {
@@ -450,7 +452,7 @@ impl Unbound {
         sharers: &mut Vec<Sharer>,
     ) -> Arc<Socket> {
         if mode.zero_copy {
-            self.kernel.release.queue = Some((port.index, wish.queue));
+            self.kernel.release.queue = Some((port.device.index, wish.queue));
             // The device itself takes as many again.
             self.rx.level = level(self.rx.lent.frames(), wish, 2 * wish.descriptors as usize);
         }

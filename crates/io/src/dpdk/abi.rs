@@ -10,7 +10,7 @@ use std::ffi::{c_char, c_int, c_uint, c_void};
 use millrace_core::memory::Descriptor;
 
 /// The version of this interface.
-pub(super) const ABI: u32 = 1;
+pub(super) const ABI: u32 = 2;
 
 /// The function that returns the table.
 pub(super) const SYMBOL: &str = "millrace_dpdk";
@@ -20,6 +20,9 @@ pub(super) type Mbuf = *mut Descriptor;
 
 /// A mempool of mbufs.
 pub(super) type Pool = *mut c_void;
+
+/// A ring of mbufs, which may be shared with other processes.
+pub(super) type Ring = *mut c_void;
 
 /// What is known about a port before it is opened.
 #[repr(C)]
@@ -93,7 +96,9 @@ pub(super) struct Config {
     pub(super) thresholds: [i16; 6],
     /// The maximum number of queues over which packets are distributed by flow; 0 for all.
     pub(super) rss_queues: u16,
-    pub(super) reserved: [u16; 3],
+    /// Whether only packets of flows with a rule are received.
+    pub(super) isolate: u16,
+    pub(super) reserved: [u16; 2],
     /// The pool that received packets come from (returned).
     pub(super) pool: Pool,
     /// The pool of mbufs that point to other memory (returned).
@@ -137,6 +142,35 @@ pub struct Link {
     /// Whether speed and duplex were negotiated.
     pub autonegotiated: u8,
     pub(super) reserved: u8,
+}
+
+/// A header of a rule's pattern.
+#[repr(C)]
+#[derive(Clone, Copy, Debug)]
+pub(super) struct FlowItem {
+    pub(super) kind: u32,
+    pub(super) value: [u8; 40],
+    pub(super) mask: [u8; 40],
+}
+
+/// An action of a rule: 1 for a queue, 2 to drop, 3 to count, 4 to do nothing.
+#[repr(C)]
+#[derive(Clone, Copy, Debug)]
+pub(super) struct FlowAction {
+    pub(super) kind: u32,
+    pub(super) value: u32,
+}
+
+/// A rule for flows.
+#[repr(C)]
+#[derive(Clone, Copy, Debug)]
+pub(super) struct Flow {
+    pub(super) group: u32,
+    pub(super) priority: u32,
+    pub(super) items: u32,
+    pub(super) actions: u32,
+    pub(super) item: *const FlowItem,
+    pub(super) action: *const FlowAction,
 }
 
 /// A counter of a driver, in addition to [`PortStats`].
@@ -252,4 +286,30 @@ pub(super) struct Table {
     pub(super) set_interrupt: unsafe extern "C" fn(port: u16, queue: u16, on: c_int) -> c_int,
     /// Names, sizes and free mbufs of the pools, one line each.
     pub(super) pools: unsafe extern "C" fn(to: *mut c_char, room: usize) -> usize,
+
+    /// Finds or makes the ring with this name, and fills in the pools of the node. Returns its capacity.
+    pub(super) open_ring: unsafe extern "C" fn(
+        name: *const c_char,
+        entries: c_uint,
+        socket: c_int,
+        config: *mut Config,
+        to: *mut Ring,
+    ) -> c_int,
+    /// Puts mbufs into a ring from the front; returns how many there was room for.
+    pub(super) put: unsafe extern "C" fn(ring: Ring, mbufs: *mut Mbuf, count: c_uint) -> c_uint,
+    /// Takes up to `room` mbufs out of a ring.
+    pub(super) get: unsafe extern "C" fn(ring: Ring, to: *mut Mbuf, room: c_uint) -> c_uint,
+
+    /// Installs a rule for flows; writes DPDK's reason if it cannot.
+    pub(super) add_flow: unsafe extern "C" fn(
+        port: u16,
+        from: *const Flow,
+        to: *mut *mut c_void,
+        reason: *mut c_char,
+        room: usize,
+    ) -> c_int,
+    pub(super) remove_flow: unsafe extern "C" fn(port: u16, flow: *mut c_void) -> c_int,
+    /// Writes the queue of each bucket of the hash table if there is room; returns how many buckets there are.
+    pub(super) reta: unsafe extern "C" fn(port: u16, to: *mut u16, room: c_uint) -> c_int,
+    pub(super) set_reta: unsafe extern "C" fn(port: u16, from: *const u16, count: c_uint) -> c_int,
 }

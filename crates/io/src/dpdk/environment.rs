@@ -56,7 +56,7 @@ pub fn finish() -> Option<String> {
     // SAFETY: the environment runs; whether packets are left is what the function looks at first.
     match unsafe { (table.finish)() } {
         0 => None,
-        left => Some(format!("DPDK: {left} mbufs have not come back to their pools")),
+        left => Some(format!("DPDK: {left} mbufs were not returned to their pools")),
     }
 }
 
@@ -149,16 +149,22 @@ fn complete(
     if has(&options, &["--help", "-h"]) {
         return Err("`dpdk-testpmd --help` lists the options of DPDK".to_owned());
     }
-    if !huge_pages && !has(&options, &["--no-huge"]) {
+    // A secondary process uses the primary's pages.
+    let attaches = options.iter().any(|option| {
+        matches!(option.strip_prefix("--proc-type="), Some("secondary" | "auto"))
+    }) || options.windows(2).any(|pair| {
+        matches!(pair, [name, kind] if name == "--proc-type" && (kind == "secondary" || kind == "auto"))
+    });
+    if !huge_pages && !attaches && !has(&options, &["--no-huge"]) {
         if !by_default {
             return Err("DPDK needs huge pages and none are free: reserve some (`sysctl -w \
-                        vm.nr_hugepages=512`), or do without by `--no-huge`"
+                        vm.nr_hugepages=512`), or use ordinary pages with `--no-huge`"
                 .to_owned());
         }
         options.push("--no-huge".to_owned());
         notes.push(
-            "DPDK runs on ordinary pages, which is slower and drives no cards, because no huge pages are \
-             free: `sysctl -w vm.nr_hugepages=512` reserves some"
+            "DPDK uses ordinary pages, because no huge pages are free: this is slower and does \
+             not work with cards; `sysctl -w vm.nr_hugepages=512` reserves huge pages"
                 .to_owned(),
         );
     }
@@ -211,18 +217,24 @@ fn usable_cores() -> Vec<usize> {
 fn explain(said: &str, error: c_int) -> String {
     let line_with = |words: &str| said.lines().find(|line| line.contains(words)).map(plain);
     if let Some(line) = line_with("unrecognized option").or_else(|| line_with("invalid option")) {
-        return format!("DPDK refuses its options: {line}");
+        return format!("DPDK rejects its options: {line}");
     }
     if let Some(line) = line_with("option requires an argument") {
-        return format!("DPDK refuses its options: {line}");
+        return format!("DPDK rejects its options: {line}");
     }
     if said.contains("Is another primary process running") {
-        return "another program uses DPDK under the same name: give this one another (`--file-prefix NAME`)"
+        return "another program uses DPDK under the same name: give this program another name \
+                (`--file-prefix NAME`)"
+            .to_owned();
+    }
+    if said.contains("primary process") || said.contains("for rte_mem_config") {
+        return "there is no primary process to attach to: start it first (`--proc-type primary`), with the \
+                same --file-prefix, and on huge pages, for ordinary ones are not shared"
             .to_owned();
     }
     if said.contains("hugepage") || said.contains("huge page") {
-        return "DPDK finds no huge pages that it may use: reserve some (`sysctl -w vm.nr_hugepages=512`), or \
-                do without by `--no-huge`"
+        return "DPDK finds no huge pages that it may use: reserve some (`sysctl -w \
+                vm.nr_hugepages=512`), or use ordinary pages with `--no-huge`"
             .to_owned();
     }
     // The last word but the summaries says most.
@@ -267,6 +279,11 @@ mod tests {
             (Some("-l 1 --file-prefix x"), true, "-l 1 --file-prefix x --no-telemetry"),
             (Some("-c3 --telemetry"), true, "-c3 --telemetry --in-memory"),
             (
+                Some("-l 1 --proc-type secondary"),
+                false,
+                "-l 1 --proc-type secondary --no-telemetry",
+            ),
+            (
                 Some("--no-huge -m 64 --lcores=1"),
                 false,
                 "--no-huge -m 64 --lcores=1 --no-shconf --no-telemetry",
@@ -291,18 +308,23 @@ mod tests {
             (
                 "millrace: unrecognized option '--zebra'\n\nUsage: millrace [options]\n\nEAL: FATAL: Invalid \
                  'command line' arguments.\n",
-                "DPDK refuses its options: unrecognized option '--zebra'",
+                "DPDK rejects its options: unrecognized option '--zebra'",
             ),
             (
                 "EAL: No free 2048 kB hugepages reported on node 0\nEAL: FATAL: Cannot get hugepage \
                  information.\n",
                 "DPDK finds no huge pages that it may use: reserve some (`sysctl -w vm.nr_hugepages=512`), \
-                 or do without by `--no-huge`",
+                 or use ordinary pages with `--no-huge`",
             ),
             (
                 "EAL: Detected CPU lcores: 2\nEAL: Option --legacy-mem is not compatible with \
                  --in-memory\nEAL: FATAL: Invalid 'command line' arguments.\n",
                 "DPDK does not start: Option --legacy-mem is not compatible with --in-memory",
+            ),
+            (
+                "EAL: Cannot open '/var/run/dpdk/rte/config' for rte_mem_config\n",
+                "there is no primary process to attach to: start it first (`--proc-type primary`), with the \
+                 same --file-prefix, and on huge pages, for ordinary ones are not shared",
             ),
             ("", "DPDK does not start: Invalid argument (os error 22)"),
         ];

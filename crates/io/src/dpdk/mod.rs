@@ -2,7 +2,7 @@
 //!
 //! The program does not link DPDK. `plugin` finds and loads `libmillrace_dpdk.so`, which is built where DPDK
 //! is installed and exports one table of functions (`abi`). `environment` starts DPDK once in the process,
-//! `port` opens ports, `queue` moves packets with one call per burst.
+//! `port` opens ports, `queue` moves packets with one call per burst, and `ring` moves them between processes.
 //!
 //! # Packets
 //! A received mbuf *is* a [`Packet`](millrace_core::Packet): our descriptor has its layout, and our third
@@ -30,6 +30,7 @@ mod memory;
 mod plugin;
 mod port;
 mod queue;
+mod ring;
 mod thread;
 
 use millrace_core::net::{EtherAddress, Ipv4Prefix};
@@ -38,6 +39,7 @@ pub use abi::{Link, PortStats};
 pub use environment::{choose_options, finish, notes, start};
 pub use memory::{Memory, Thresholds, pools, set_memory};
 pub use port::{Port, port};
+pub use ring::ring_device;
 
 use crate::method::Method;
 use crate::options::{RxOptions, TxOptions};
@@ -54,6 +56,10 @@ impl Backend for Dpdk {
         options: &RxOptions,
     ) -> Result<Opened<dyn RxQueue>, DeviceError> {
         start().map_err(|what| DeviceError::unsupported(device, what))?;
+        if let Some(name) = ring::ring_name(device) {
+            let opened = ring::open_rx(name, options);
+            return opened.map_err(|what| DeviceError::unsupported(device, what));
+        }
         let port = Port::of(device)?;
         port.wish_rx(options).map_err(|what| DeviceError::unsupported(device, what))
     }
@@ -64,6 +70,10 @@ impl Backend for Dpdk {
         options: &TxOptions,
     ) -> Result<Opened<dyn TxQueue>, DeviceError> {
         start().map_err(|what| DeviceError::unsupported(device, what))?;
+        if let Some(name) = ring::ring_name(device) {
+            let opened = ring::open_tx(name, options);
+            return opened.map_err(|what| DeviceError::unsupported(device, what));
+        }
         let port = Port::of(device)?;
         port.wish_tx(options).map_err(|what| DeviceError::unsupported(device, what))
     }
@@ -79,6 +89,9 @@ impl Backend for Dpdk {
     }
 
     fn facts(&self, device: &str, _method: &Method) -> DeviceFacts {
+        if ring::ring_name(device).is_some() {
+            return DeviceFacts { rx_queues: Some(1), ..DeviceFacts::default() };
+        }
         let Some(port) = port(device) else { return DeviceFacts::default() };
         DeviceFacts {
             rx_queues: Some(port.max_rx_queues()),

@@ -24,8 +24,8 @@ pub(super) fn load() -> Result<&'static Table, String> {
         Some(path) if !path.is_empty() => PathBuf::from(path),
         _ => find(std::env::current_exe().ok().as_deref()).ok_or_else(|| {
             format!(
-                "DPDK is reached through a plugin, {FILE}, that is not there: build it with `{BUILD}` \
-                 (it needs `apt-get install libdpdk-dev`), or name its file in {VARIABLE}"
+                "DPDK needs the plugin {FILE}, which is missing: build it with `{BUILD}` (this \
+                 needs `apt-get install libdpdk-dev`), or set {VARIABLE} to its path"
             )
         })?,
     };
@@ -36,7 +36,7 @@ pub(super) fn load() -> Result<&'static Table, String> {
     // SAFETY: the plugin's function of this name has this type.
     let entry: Result<Symbol<unsafe extern "C" fn() -> *const c_void>, _> =
         unsafe { library.get(SYMBOL.as_bytes()) };
-    let entry = entry.map_err(|_| format!("{}: this is not the plugin", path.display()))?;
+    let entry = entry.map_err(|_| format!("{}: this file is not the plugin", path.display()))?;
     // SAFETY: it takes nothing.
     let table = unsafe { entry() }.cast::<Table>();
     std::mem::forget(library);

@@ -1,18 +1,19 @@
 //! Ports: the requests for them, opening and closing them, and their information.
 
 mod find;
+mod flows;
 mod tell;
 mod wishes;
 
 use std::collections::BTreeMap;
-use std::ffi::{CStr, c_int};
+use std::ffi::{CStr, c_int, c_void};
 use std::io;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicUsize, Ordering};
 use std::time::{Duration, Instant};
 
-use millrace_core::Lock;
 use millrace_core::memory::Arena;
+use millrace_core::{Lock, Need};
 
 use super::abi::{Config, Info, Pool, Table, offload};
 use super::environment::{messages, table};
@@ -22,17 +23,18 @@ use crate::method::Pause;
 use crate::options::{RxOptions, Spread, TxOptions};
 use crate::queue::{Capabilities, DeviceError, Opened, RxQueue, TxQueue};
 use find::{no_port, number_of, text};
-use wishes::{Wanted, agree, largest_room, merge_options, options_from, options_of, ring};
+pub(super) use wishes::largest_room;
+use wishes::{Wanted, agree, merge_options, options_from, options_of, ring};
 
 /// The requested ports, by number. Ports do not disappear while DPDK runs.
 static PORTS: Lock<BTreeMap<u16, Arc<Port>>> = Lock::new(BTreeMap::new());
 
 /// The default number of mbufs of a pool, and the minimum that is useful.
-const MBUFS: u32 = 65_536;
+pub(super) const MBUFS: u32 = 65_536;
 const FEWEST_MBUFS: u32 = 4096;
 
 /// Mbufs that a thread caches: two bursts of the maximum length, so that none goes through the pool's ring.
-const CACHE: u32 = 512;
+pub(super) const CACHE: u32 = 512;
 
 /// How long to wait for a card's link when it is opened: autonegotiation needs some time.
 const LINK_PATIENCE: Duration = Duration::from_secs(2);
@@ -57,7 +59,15 @@ struct State {
     /// The number of queues in use.
     users: usize,
     open: Option<Open>,
+    flows: Flows,
 }
+
+/// The installed rules of an open port.
+#[derive(Default)]
+struct Flows(Vec<*mut c_void>);
+
+// SAFETY: they are DPDK's handles, which any thread may pass to it.
+unsafe impl Send for Flows {}
 
 /// The users of a transmit queue, which take turns.
 #[derive(Default)]
@@ -226,7 +236,12 @@ impl Port {
             }
             queues.push(Box::new(Rx::new(self.clone(), number as u16, options, &own, sleep)));
         }
-        Ok(Opened { queues, capabilities: self.capabilities(!options.timestamp), changes })
+        Ok(Opened {
+            queues,
+            capabilities: self.capabilities(!options.timestamp),
+            changes,
+            needs: vec![drivers()],
+        })
     }
 
     fn capabilities(&self, annotated: bool) -> Capabilities {
@@ -245,18 +260,20 @@ impl Port {
             return Err(format!("packets of DPDK have {HEADROOM} bytes of headroom"));
         }
         if !options.filter.is_empty() {
-            return Err("a port of DPDK has no filter of the kernel’s".to_owned());
+            return Err("a DPDK port has no filter in the kernel (BPF_FILTER)".to_owned());
         }
         if options.outbound {
-            return Err("a port of DPDK has no packets that the kernel sends".to_owned());
+            return Err("a DPDK port does not receive packets that the kernel sends \
+                        (OUTBOUND)"
+                .to_owned());
         }
         let other =
             options.numa_node.filter(|node| self.numa_node().is_some_and(|own| own != *node));
         other.map_or(Ok(()), |node| Err(format!("the card is not attached to NUMA node {node}")))
     }
 
-    /// Records a request to transmit on this many queues. It does not matter which ones; if the port has
-    /// fewer, they are shared.
+    /// Records a request to transmit on this many queues. Unless they are named, it does not matter which ones.
+    /// Queues that several use are shared.
     pub(super) fn wish_tx(
         self: &Arc<Self>,
         options: &TxOptions,
@@ -277,7 +294,7 @@ impl Port {
             changes.push(format!("it has {has} transmit queues, not {}", first + wanted));
         }
         // Nobody cares for the numbers unless told: the first element has the first ones, and so on.
-        if first == 0 && state.transmitting.len() < has {
+        if first == 0 && !options.named && state.transmitting.len() < has {
             first = state.transmitting.len();
             count = count.min(has - first);
         }
@@ -293,7 +310,12 @@ impl Port {
                 queues.push(Box::new(tx));
             }
         }
-        Ok(Opened { queues, capabilities: self.capabilities(false), changes })
+        Ok(Opened {
+            queues,
+            capabilities: self.capabilities(false),
+            changes,
+            needs: vec![drivers()],
+        })
     }
 
     /// Opens the port unless it is open; returns what was done, as sentences.
@@ -306,6 +328,18 @@ impl Port {
         let mut config = self.config(&state);
         let mut notes = Vec::new();
         self.open_queues(&mut config, &mut notes)?;
+        match self.add_flows(&state.wanted.flow_rules) {
+            Ok(flows) => state.flows = flows,
+            Err(why) => {
+                // SAFETY: the environment runs, and nobody uses a queue of the port.
+                unsafe { (self.table.close)(self.number) };
+                return Err(why);
+            }
+        }
+        if !state.wanted.flow_rules.is_empty() {
+            let count = state.wanted.flow_rules.len();
+            notes.push(format!("{count} flow rules installed"));
+        }
         let open = self.opened(&state, &config, &mut notes);
         // Several numbers may now mean one queue.
         for (number, sharers) in state.transmitting.iter().enumerate() {
@@ -363,6 +397,7 @@ impl Port {
         };
         config.thresholds = memory.thresholds.map(|one| one.map_or(-1, i16::from));
         config.rss_queues = wanted.rss_queues.unwrap_or(0);
+        config.isolate = wanted.flow_isolate.into();
         config
     }
 
@@ -377,7 +412,7 @@ impl Port {
             if result >= 0 {
                 if mbufs < wanted.mbufs {
                     notes.push(format!(
-                        "DPDK’s memory holds {mbufs} mbufs, not {}; the option `-m` gives it more",
+                        "DPDK’s memory holds {mbufs} mbufs, not {}; the option `-m` increases it",
                         wanted.mbufs
                     ));
                 }
@@ -395,15 +430,16 @@ impl Port {
     fn explain(&self, config: &Config, error: c_int, no_memory: bool) -> String {
         if no_memory {
             return format!(
-                "there is no memory for {} mbufs: give DPDK more (`-m MEGABYTES`), or want fewer (DPDKInfo(NB_MBUF \
-                 {}))",
+                "there is no memory for {} mbufs: give DPDK more memory (`-m MEGABYTES`), or \
+                 request fewer mbufs (DPDKInfo(NB_MBUF {}))",
                 config.mbufs,
                 config.mbufs / 4
             );
         }
         if error == -libc::EMSGSIZE && config.pool.is_null() {
             return format!(
-                "its MTU needs mbufs of {} bytes and the pool has smaller ones: DPDKInfo(MBUF_SIZE {})",
+                "its MTU needs mbufs of {} bytes, but those of the pool are smaller: set \
+                 DPDKInfo(MBUF_SIZE {})",
                 config.room, config.room
             );
         }
@@ -437,16 +473,20 @@ impl Port {
             _ => {}
         }
         if config.rx_queues > 1 && config.spread == 0 {
-            notes.push("its driver cannot spread packets by flow, and does as it likes".to_owned());
+            notes.push(
+                "its driver cannot distribute packets by flow: it chooses queues in its \
+                        own way"
+                    .to_owned(),
+            );
         }
         if state.wanted.offloads & offload::RSS_HASH & !config.offloads != 0 {
-            notes.push("its driver gives no hashes with packets".to_owned());
+            notes.push("its driver delivers no hashes with packets".to_owned());
         }
         let is_card = self.info.reads_memory != 0;
         let reads_ours = !is_card || config.tx_queues == 0 || self.map_arena();
         if !reads_ours {
             notes.push(
-                "packets that it did not receive are copied: it cannot read other memory"
+                "packets from other sources are copied, because it cannot read their memory"
                     .to_owned(),
             );
         }
@@ -516,6 +556,7 @@ impl Port {
             return;
         }
         if state.open.is_some() {
+            self.remove_flows(&mut state.flows);
             // SAFETY: the environment runs, and nobody uses a queue of the port.
             unsafe {
                 (self.table.close)(self.number);
@@ -529,4 +570,9 @@ impl Port {
         }
         *state = State::default();
     }
+}
+
+/// What the drivers need.
+pub(super) fn drivers() -> Need {
+    Need::Unknown("DPDK's drivers open devices and files of their own".to_owned())
 }

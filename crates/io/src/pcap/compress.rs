@@ -43,6 +43,11 @@ impl Format {
         FORMATS.iter().find(|format| suffix == format.suffix)
     }
 
+    /// The program that compresses.
+    pub(super) fn packer(&self) -> &'static str {
+        self.pack
+    }
+
     /// Starts to decompress a file.
     ///
     /// # Errors
@@ -58,7 +63,7 @@ impl Format {
             .spawn()
             .map_err(|error| helper(program, &error))?;
         let output = child.stdout.take().ok_or_else(|| helper(program, &"no output"))?;
-        Ok(Unpacker { program, child, output })
+        Ok(Unpacker { program, child, output: Some(output) })
     }
 
     /// Starts to compress the written data into `file`.
@@ -81,16 +86,22 @@ impl Format {
 pub struct Unpacker {
     program: &'static str,
     child: Child,
-    output: ChildStdout,
+    /// None when the program is being ended.
+    output: Option<ChildStdout>,
 }
 
 impl Unpacker {
+    /// The name of the program.
+    pub(super) fn program(&self) -> &'static str {
+        self.program
+    }
+
     /// Reads decompressed data.
     ///
     /// # Errors
     /// Like any pipe.
     pub fn read(&mut self, buffer: &mut [u8]) -> io::Result<usize> {
-        self.output.read(buffer)
+        self.output.as_mut().map_or(Ok(0), |output| output.read(buffer))
     }
 
     /// Waits for the program, after all its output was read.
@@ -104,10 +115,13 @@ impl Unpacker {
 
 impl Drop for Unpacker {
     fn drop(&mut self) {
-        // It may still be at work on a file that nobody reads any more. Neither call can fail in a
-        // way that matters: the program has ended, or ends now.
-        let _ = self.child.kill();
-        let _ = self.child.wait();
+        // It may still be at work on a file that nobody reads any more. Without a reader it ends when it writes.
+        self.output = None;
+        // In the sandbox, no other process gets a signal; then nobody waits for it either, for it may be waiting itself.
+        let _ = match self.child.kill() {
+            Ok(()) => self.child.wait().map(Some),
+            Err(_) => self.child.try_wait(),
+        };
     }
 }
 

@@ -119,6 +119,14 @@ impl Input {
         Ok(input)
     }
 
+    /// The name of the program that decompresses the input, if one does.
+    pub(super) fn helper(&self) -> Option<&'static str> {
+        match &self.source {
+            Source::Unpacker(unpacker) => Some(unpacker.program()),
+            _ => None,
+        }
+    }
+
     fn stdin() -> Result<Input, Error> {
         let name = "<stdin>";
         let file = io::stdin().as_fd().try_clone_to_owned().map(File::from);

@@ -28,7 +28,7 @@ pub use error::{Error, ErrorKind};
 pub use input::Access;
 pub use link_type::{LinkType, UnknownLinkType};
 pub use reader::Reader;
-pub use writer::{Options, Resolution, Writer};
+pub use writer::{Destination, Options, Resolution, Writer};
 
 /// The maximum number of bytes of one packet in a capture, which is also the limit of libpcap and its
 /// programs.

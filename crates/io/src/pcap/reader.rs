@@ -87,6 +87,11 @@ impl Reader {
         Ok(Reader { input, format, behind: 0, failed: false })
     }
 
+    /// The name of the program that decompresses the file, if it is compressed.
+    pub fn helper(&self) -> Option<&'static str> {
+        self.input.helper()
+    }
+
     /// The next record, or `None` after the last one and after an error.
     ///
     /// # Errors

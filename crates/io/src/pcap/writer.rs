@@ -5,13 +5,15 @@ use std::io::{self, Write};
 use std::os::fd::AsFd;
 use std::path::Path;
 
+use millrace_core::{OutputFile, standard_output};
+
 use super::classic::{FILE_HEADER, MAGIC_MICRO, MAGIC_NANO, RECORD_HEADER, SECOND};
 use super::compress::{Format, Packer};
 use super::error::{Error, ErrorKind};
 use super::{LinkType, MAX_CAPTURED};
 
 /// The settings of a capture.
-#[derive(Clone, Copy, Debug)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Options {
     /// The first header of every packet.
     pub link_type: LinkType,
@@ -86,6 +88,41 @@ impl std::fmt::Debug for Other {
     }
 }
 
+/// Where a capture is to be written: open, and not changed yet.
+#[derive(Debug)]
+pub struct Destination {
+    name: String,
+    /// None is standard output.
+    file: Option<OutputFile>,
+    format: Option<&'static Format>,
+}
+
+impl Destination {
+    /// Opens a file, or creates it; `-` is standard output.
+    ///
+    /// # Errors
+    /// The file cannot be opened or created.
+    pub fn open(path: &Path) -> Result<Destination, Error> {
+        let name = path.display().to_string();
+        if path.as_os_str() == "-" {
+            standard_output::for_data();
+            return Ok(Destination { name, file: None, format: None });
+        }
+        let failed = |error| Error::new(&name, ErrorKind::io("create", error));
+        let file = OutputFile::open(path).map_err(failed)?;
+        // Only what is a file by now has a format by its name, no pipe.
+        let regular = path.metadata().map_err(failed)?.is_file();
+        let format = Format::of_name(path).filter(|_| regular);
+        Ok(Destination { name, file: Some(file), format })
+    }
+
+    /// The name of the program that compresses the file, if one does.
+    #[must_use]
+    pub fn helper(&self) -> Option<&'static str> {
+        self.format.map(Format::packer)
+    }
+}
+
 impl Writer {
     /// Creates a file, or empties an existing one; `-` is standard output. The file header is written at
     /// once.
@@ -93,27 +130,32 @@ impl Writer {
     /// # Errors
     /// The file cannot be created or written.
     pub fn create(path: impl AsRef<Path>, options: Options) -> Result<Writer, Error> {
-        let path = path.as_ref();
-        if path.as_os_str() == "-" {
-            return Self::stdout(options);
-        }
-        let name = path.display().to_string();
+        Self::begin(Destination::open(path.as_ref())?, options)
+    }
+
+    /// Begins to write to a destination: empties the file, and writes the file header.
+    ///
+    /// # Errors
+    /// The file cannot be written.
+    pub fn begin(destination: Destination, options: Options) -> Result<Writer, Error> {
+        let Destination { name, file, format } = destination;
+        let Some(file) = file else { return Self::stdout(options) };
         let failed = |error| Error::new(&name, ErrorKind::io("create", error));
-        let file = File::create(path).map_err(failed)?;
+        let file = file.begin().map_err(failed)?;
         let regular = file.metadata().map_err(failed)?.is_file();
-        let sink = match Format::of_name(path) {
-            Some(format) if regular => {
+        let sink = match format {
+            Some(format) => {
                 Sink::Packer(format.pack(file).map_err(|kind| Error::new(&name, kind))?)
             }
-            _ if regular => Sink::Own(file),
-            _ => Sink::Shared(file),
+            None if regular => Sink::Own(file),
+            None => Sink::Shared(file),
         };
         Self::new(name, sink, options)
     }
 
     fn stdout(options: Options) -> Result<Writer, Error> {
         let name = "<stdout>";
-        let file = io::stdout().as_fd().try_clone_to_owned().map(File::from);
+        let file = standard_output::for_data().as_fd().try_clone_to_owned().map(File::from);
         let file = file.map_err(|error| Error::new(name, ErrorKind::io("open", error)))?;
         Self::new(name.to_owned(), Sink::Shared(file), options)
     }

@@ -29,12 +29,14 @@ use std::os::fd::{AsFd, OwnedFd};
 use std::path::PathBuf;
 use std::time::{Duration, Instant};
 
-use millrace_core::Packet;
+use millrace_core::{Packet, refusal_advice};
 use rustix::event::{PollFd, PollFlags, Timespec, epoll, poll};
 use rustix::net::{RecvFlags, SendFlags, Shutdown, SocketFlags, SocketType, sockopt};
 
 pub use address::{Address, UnixAddress};
 pub use raw::Raw;
+
+use crate::queue::privileges;
 
 /// The options of a socket.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -55,15 +57,26 @@ impl Default for Options {
 
 /// Why a socket could not be created: the operation, and the system's error.
 #[derive(Debug, thiserror::Error)]
-#[error("{step}: {source}")]
+#[error("{step}: {source}{}", self.advice())]
 pub struct Failure {
     step: &'static str,
     source: io::Error,
+    /// The capability that the operation needs, as setcap(8) names it.
+    needs: Option<&'static str>,
+}
+
+impl Failure {
+    fn advice(&self) -> String {
+        match (self.source.kind(), self.needs) {
+            (io::ErrorKind::PermissionDenied, Some(name)) => privileges(&self.source, name),
+            _ => refusal_advice(&self.source),
+        }
+    }
 }
 
 /// Names an operation that may fail.
 fn step<E: Into<io::Error>>(step: &'static str) -> impl FnOnce(E) -> Failure {
-    move |source| Failure { step, source: source.into() }
+    move |source| Failure { step, source: source.into(), needs: None }
 }
 
 /// A socket that does not block. Dropping it closes it, and removes the file that it created.
@@ -303,6 +316,13 @@ impl Socket {
     /// The system does not provide it.
     pub fn local(&self) -> io::Result<Option<Address>> {
         Ok(Address::of(rustix::net::getsockname(&self.fd)?))
+    }
+
+    /// Binds a datagram socket to the address and the port from which it sends to `to`, and returns them; `None` while
+    /// nothing leads there.
+    pub fn source_towards(&self, to: &Address) -> Option<Address> {
+        rustix::net::connect(&self.fd, &to.any()).ok()?;
+        self.local().ok().flatten()
     }
 
     /// A file descriptor, owned by the caller, that is readable when something has arrived.

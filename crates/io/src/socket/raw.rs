@@ -37,7 +37,8 @@ impl Raw {
         let flags = SocketFlags::NONBLOCK | SocketFlags::CLOEXEC;
         let number = std::num::NonZeroU32::new(protocol.into()).map(Protocol::from_raw);
         let (inet, raw) = (AddressFamily::INET, SocketType::RAW);
-        let fd = rustix::net::socket_with(inet, raw, flags, number).map_err(step("socket"))?;
+        let fd = rustix::net::socket_with(inet, raw, flags, number)
+            .map_err(|error| Failure { needs: Some("cap_net_raw"), ..step("socket")(error) })?;
         let socket = Socket { fd, file: None };
         set(&socket, libc::IPPROTO_IP, libc::IP_HDRINCL, &1).map_err(step("IP_HDRINCL"))?;
         sockopt::set_socket_broadcast(&socket.fd, true).map_err(step("SO_BROADCAST"))?;

@@ -78,9 +78,11 @@ fn with_queues(
         TapKind::Tun => ("TUN", Link::Ip),
     };
     let longest = mtu + link.header();
+    let max_length = Some(longest);
     let capabilities =
-        Capabilities { backend, max_length: Some(longest), ..Capabilities::default() };
+        Capabilities { backend, max_length, handed_over: true, ..Capabilities::default() };
     let changes = interface.changes().to_vec();
+    let needs = interface.needs();
     let mut rx: Vec<Box<dyn RxQueue>> = Vec::new();
     let mut tx: Vec<Box<dyn TxQueue>> = Vec::new();
     for queue in queues {
@@ -91,8 +93,8 @@ fn with_queues(
     }
     Ok(Tap {
         name: name.to_owned(),
-        rx: Opened { queues: rx, capabilities: capabilities.clone(), changes },
-        tx: Opened { queues: tx, capabilities, changes: Vec::new() },
+        rx: Opened { changes, needs, ..Opened::with(rx, capabilities.clone()) },
+        tx: Opened::with(tx, capabilities),
     })
 }
 
@@ -105,12 +107,12 @@ fn explain(device: &str, existed: bool, several: bool, source: io::Error) -> Dev
         }
         Some(libc::EBUSY) => "the interface is in use by another program",
         Some(libc::EINVAL) if existed && several => {
-            "there is an interface of this name that is no TAP or TUN interface of this kind with \
-             several queues (ip tuntap add ... multi_queue)"
+            "an interface of this name exists, but it is not a TAP or TUN interface of this kind \
+             with several queues (ip tuntap add ... multi_queue)"
         }
         Some(libc::EINVAL) if existed => {
-            "there is an interface of this name that is no TAP or TUN interface of this kind with \
-             one queue"
+            "an interface of this name exists, but it is not a TAP or TUN interface of this kind \
+             with one queue"
         }
         _ => {
             let step = "make a TAP interface";

@@ -84,7 +84,7 @@ impl Receiver {
                     Some(libc::EBADFD) => {
                         self.is_gone = true;
                         self.watch.forget(&self.port.file);
-                        Err(io::Error::other("somebody has deleted the interface"))
+                        Err(io::Error::other("the interface was deleted"))
                     }
                     _ => Err(error),
                 };

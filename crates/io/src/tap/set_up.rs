@@ -4,6 +4,7 @@ use std::io;
 use std::net::{IpAddr, Ipv4Addr};
 
 use libc::c_int;
+use millrace_core::Need;
 use millrace_core::net::EtherAddress;
 use rustix::net::{AddressFamily, SocketFlags, SocketType};
 
@@ -44,8 +45,8 @@ impl Interface {
     /// Configures an interface. `existed` tells whether it existed before.
     pub(super) fn set_up(name: &str, existed: bool, options: &TapOptions) -> Result<Self, Failure> {
         let made = match options.kind {
-            TapKind::Tap => "the TAP interface is there until the end",
-            TapKind::Tun => "the TUN interface is there until the end",
+            TapKind::Tap => "the TAP interface exists while the router runs",
+            TapKind::Tun => "the TUN interface exists while the router runs",
         };
         let mut interface = Self {
             name: name.to_owned(),
@@ -63,6 +64,12 @@ impl Interface {
     /// The changes, as sentences.
     pub(super) fn changes(&self) -> &[String] {
         &self.changes
+    }
+
+    /// What it takes to restore its settings.
+    pub(super) fn needs(&self) -> Vec<Need> {
+        let restores = self.before.is_some();
+        restores.then_some(Need::NetworkSettings).into_iter().collect()
     }
 
     /// The maximum packet length without the Ethernet header, in bytes.
@@ -88,7 +95,7 @@ impl Interface {
         }
         if let Some(prefix) = options.ipv4 {
             let step = step("set its IPv4 address");
-            let odd = || io::Error::other("the ones of its mask do not stand together");
+            let odd = || io::Error::other("its mask is not that of a prefix");
             let added = prefix.length().ok_or_else(odd).and_then(|length| {
                 add_address(name, before, (IpAddr::V4(prefix.address()), length))
             });
@@ -115,7 +122,7 @@ impl Interface {
             if let Some(before) = before {
                 before.gateway = Some(gateway);
             }
-            changes.push(format!("the machine's default route leads by {gateway}"));
+            changes.push(format!("the machine's default route leads to {gateway}"));
         }
         Ok(())
     }

@@ -50,14 +50,24 @@ pub(crate) fn link(device: &str) -> String {
     output(&format!("ip -details link show dev {device}")).1
 }
 
-/// Receives until there are `n` packets, or none have come for a while.
+/// For what takes a moment on an idle machine.
+pub(crate) const PATIENCE: Duration = Duration::from_secs(60);
+
+/// Receives until there are `n` packets, or it takes too long; with 0, what is there.
 pub(crate) fn receive(queue: &mut Box<dyn RxQueue>, n: usize) -> Vec<Packet> {
+    receive_all(std::slice::from_mut(queue), n)
+}
+
+/// The same from several queues, `n` packets together.
+pub(crate) fn receive_all(queues: &mut [Box<dyn RxQueue>], n: usize) -> Vec<Packet> {
     let mut all = Vec::new();
     let mut batch = Batch::new();
-    let end = Instant::now() + Duration::from_secs(if n > 0 { 5 } else { 0 });
+    let end = Instant::now() + PATIENCE;
     loop {
-        queue.receive(&mut batch, 256).unwrap();
-        all.extend(batch.drain());
+        for queue in &mut *queues {
+            queue.receive(&mut batch, 256).unwrap();
+            all.extend(batch.drain());
+        }
         if all.len() >= n || Instant::now() > end {
             return all;
         }
@@ -109,9 +119,36 @@ pub(crate) fn has_right_checksum(frame: &[u8]) -> bool {
     is_there && pseudo.add_bytes(&frame[34..]).is_right()
 }
 
-/// Whether somebody who sleeps on a queue wakes up within a second.
-pub(crate) fn becomes_readable(descriptor: &OwnedFd) -> bool {
-    let mut polled = [PollFd::new(descriptor, PollFlags::IN)];
-    let limit = Timespec { tv_sec: 1, tv_nsec: 0 };
-    rustix::event::poll(&mut polled, Some(&limit)).unwrap() == 1
+/// Whether somebody who sleeps on one of some queues wakes up.
+pub(crate) fn becomes_readable<'a>(descriptors: impl IntoIterator<Item = &'a OwnedFd>) -> bool {
+    is_readable_within(descriptors, PATIENCE)
+}
+
+/// Whether somebody who sleeps on a queue would not sleep long.
+pub(crate) fn is_readable(descriptor: &OwnedFd) -> bool {
+    is_readable_within([descriptor], Duration::from_millis(2))
+}
+
+fn is_readable_within<'a>(
+    descriptors: impl IntoIterator<Item = &'a OwnedFd>,
+    time: Duration,
+) -> bool {
+    let polled = descriptors.into_iter().map(|one| PollFd::new(one, PollFlags::IN));
+    let limit = Timespec::try_from(time).unwrap();
+    rustix::event::poll(&mut polled.collect::<Vec<_>>(), Some(&limit)).unwrap() > 0
+}
+
+/// Waits until somebody who sleeps on a queue is not woken any more, because what there is to tell has been told: what
+/// becomes of the machine's links, the kernel tells when it comes to it. Packets that come meanwhile are not wanted.
+pub(crate) fn comes_to_rest(queue: &mut Box<dyn RxQueue>, descriptor: &OwnedFd) {
+    let end = Instant::now() + PATIENCE;
+    loop {
+        for _ in 0..300 {
+            queue.receive(&mut Batch::new(), 256).unwrap();
+        }
+        if !is_readable(descriptor) {
+            return;
+        }
+        assert!(Instant::now() < end, "it does not come to rest");
+    }
 }

@@ -10,7 +10,7 @@ use millrace_core::{Batch, Packet, PacketType};
 use millrace_io::tap::{self, Tap, TapKind, TapOptions};
 use millrace_io::{DeviceError, RxQueue, TxQueue};
 
-use crate::rig::{Namespace, output, run};
+use crate::rig::{Namespace, PATIENCE, output, run};
 
 /// Whether the calling thread's namespace has such an interface.
 fn exists(name: &str) -> bool {
@@ -29,7 +29,7 @@ fn open(options: TapOptions) -> Tap {
 fn receive_with(queue: &mut Box<dyn RxQueue>, with: &[u8], n: usize) -> Vec<Packet> {
     let mut found = Vec::new();
     let mut batch = Batch::new();
-    let end = Instant::now() + Duration::from_secs(5);
+    let end = Instant::now() + PATIENCE;
     while found.len() < n && Instant::now() < end {
         queue.receive(&mut batch, 256).unwrap();
         found.extend(batch.drain().filter(|packet| packet.data().starts_with(with)));
@@ -90,7 +90,7 @@ fn the_kernel_is_at_the_other_end() {
         assert_eq!(tap.rx.changes.len(), 3, "{:?}", tap.rx.changes);
 
         let socket = UdpSocket::bind("10.8.0.1:5000").unwrap();
-        socket.set_read_timeout(Some(Duration::from_secs(5))).unwrap();
+        socket.set_read_timeout(Some(PATIENCE)).unwrap();
         // Its neighbour is asked for first.
         socket.send_to(b"anybody?", "10.8.0.2:7").unwrap();
         let asked = &receive_with(&mut tap.rx.queues[0], &[0xff; 6], 1)[0];
@@ -129,7 +129,7 @@ fn a_tun_carries_ip_packets() {
         assert_eq!(tap.name, "wire0");
         assert!(text("ip route show default").contains("via 10.8.0.254 dev wire0"));
         let socket = UdpSocket::bind("0.0.0.0:5000").unwrap();
-        socket.set_read_timeout(Some(Duration::from_secs(5))).unwrap();
+        socket.set_read_timeout(Some(PATIENCE)).unwrap();
         socket.send_to(b"over the hills", "192.0.2.9:7").unwrap();
         let mut echo = receive_with(&mut tap.rx.queues[0], &[0x45], 1).pop().unwrap();
         assert_eq!(&echo.data()[28..], b"over the hills");
@@ -173,10 +173,7 @@ fn streams_cross_with_all_offloads() {
             });
             let sender = scope.spawn(|| {
                 let mut stream = left.enter(|| {
-                    TcpStream::connect_timeout(
-                        &"10.8.0.2:5000".parse().unwrap(),
-                        Duration::from_secs(10),
-                    )
+                    TcpStream::connect_timeout(&"10.8.0.2:5000".parse().unwrap(), PATIENCE)
                 });
                 if let Ok(stream) = &mut stream {
                     let data: Vec<u8> = pattern(LENGTH).collect();
@@ -186,7 +183,7 @@ fn streams_cross_with_all_offloads() {
             });
             let mut bytes = Vec::new();
             let (mut stream, _) = listener.accept().unwrap();
-            stream.set_read_timeout(Some(Duration::from_secs(20))).unwrap();
+            stream.set_read_timeout(Some(PATIENCE)).unwrap();
             stream.read_to_end(&mut bytes).unwrap();
             assert!(sender.join().unwrap());
             done.store(true, Relaxed);
@@ -275,8 +272,11 @@ fn an_interface_that_was_there_stays_as_it_was() {
         let several = TapOptions { queues: 2, ..options.clone() };
         for (options, part) in [
             (several, "with several queues"),
-            (TapOptions { name: Some("lo".to_owned()), ..options.clone() }, "no TAP"),
-            (TapOptions { kind: TapKind::Tun, ..options }, "no TAP or TUN interface of this kind"),
+            (TapOptions { name: Some("lo".to_owned()), ..options.clone() }, "not a TAP"),
+            (
+                TapOptions { kind: TapKind::Tun, ..options },
+                "not a TAP or TUN interface of this kind",
+            ),
         ] {
             let error = tap::open(&options).err().unwrap().to_string();
             assert!(error.contains(part), "{error}");

@@ -132,7 +132,7 @@ impl<'p, 'a, 'f> Expansion<'p, 'a, 'f> {
             self.element(index, scope);
         }
         if self.budget.deep.get() {
-            let message = "definitions of variables lead through too many others";
+            let message = "definitions of variables are nested too deeply";
             self.findings.push(Diagnostic::error(None, message));
         }
     }
@@ -406,10 +406,10 @@ impl<'p, 'a, 'f> Expansion<'p, 'a, 'f> {
     fn stop<T>(&mut self, place: Option<Span>, limit: usize, what: &str) -> Option<T> {
         if !self.stopped {
             let message = format!("configuration expands to more than {limit} {what}");
-            self.findings.push(
-                Diagnostic::error(place, message)
-                    .help("a compound that uses a compound twice, and so on, doubles each time"),
-            );
+            self.findings.push(Diagnostic::error(place, message).help(
+                "each compound that uses another one twice doubles the number of \
+                           elements",
+            ));
         }
         self.stopped = true;
         None

@@ -2,6 +2,7 @@
 
 use std::collections::HashMap;
 use std::collections::hash_map::Entry;
+use std::io::Read;
 use std::path::{Path, PathBuf};
 
 use crate::ast::{DirectiveKind, File, Item};
@@ -135,6 +136,21 @@ pub fn find_in_path(path: &str, name: &str, from: &str) -> Result<(String, Strin
     let Some(place) = places.into_iter().find(|place| place.exists()) else {
         return Err(format!("library ‘{name}’ not found in CLICKPATH/conf"));
     };
-    let bytes = std::fs::read(&place).map_err(|error| format!("{}: {error}", place.display()))?;
-    Ok((place.display().to_string(), String::from_utf8_lossy(&bytes).into_owned()))
+    let bytes = read(&place).map_err(|error| format!("{}: {error}", place.display()))?;
+    let text = String::from_utf8_lossy(&bytes);
+    let text = text.strip_prefix('\u{feff}').unwrap_or(&text);
+    Ok((place.display().to_string(), text.to_owned()))
+}
+
+/// The maximum number of bytes of a library.
+const LONGEST: u64 = 64 << 20;
+
+/// Reads a file that may have no end.
+fn read(place: &Path) -> std::io::Result<Vec<u8>> {
+    let mut bytes = Vec::new();
+    std::fs::File::open(place)?.take(LONGEST + 1).read_to_end(&mut bytes)?;
+    match bytes.len() as u64 > LONGEST {
+        true => Err(std::io::Error::other("longer than 64 MiB")),
+        false => Ok(bytes),
+    }
 }

@@ -22,6 +22,7 @@ mod arguments;
 mod connect;
 mod expand;
 mod library;
+mod options;
 mod program;
 mod resolve;
 mod scope;
@@ -30,25 +31,12 @@ mod tunnels;
 pub use expand::MAX_EXPANSION_DEPTH;
 use library::Libraries;
 pub use library::{FindLibrary, find_in_click_path, find_in_path};
+pub use options::{Options, WhyAbsent};
 use program::Limits;
 
 use crate::diagnostic::{Diagnostic, Findings};
 use crate::graph::{Assembly, Graph};
 use crate::source::{SourceId, SourceMap};
-
-/// The options of [`compile`].
-#[derive(Clone, Copy, Default)]
-pub struct Options<'o> {
-    /// Variables of the command line (`VAR=value`). They take precedence over the file's
-    /// `define`s.
-    pub params: &'o [(String, String)],
-    /// The element classes that exist, if the caller knows them. Then every use of another class, and of an
-    /// undeclared element, is an error with a location and the name that was meant; otherwise an unknown name
-    /// counts as a class.
-    pub classes: Option<&'o [String]>,
-    /// How to find the file of `require(library FILE)`; without it, that is an error.
-    pub library: Option<FindLibrary<'o>>,
-}
 
 /// Compiles a text of the map to the flat graph.
 ///
@@ -67,7 +55,7 @@ pub fn compile(
     let libraries = Libraries::load(map, source, options.library, &mut findings);
     let limits = Limits::for_input(map.total_len());
     let syntax_errors = findings.has_errors();
-    let resolved = resolve::resolve(map, &libraries, options.classes, limits, &mut findings);
+    let resolved = resolve::resolve(map, &libraries, options, limits, &mut findings);
     let resolve::Resolved { program, requirements, provisions, .. } = resolved;
     // The trees are done with; expansion needs the room.
     drop(libraries);
@@ -121,7 +109,7 @@ fn assemble_to(
     let libraries = Libraries::load(map, source, options.library, &mut findings);
     let limits = Limits::for_input(map.total_len());
     let syntax_errors = findings.has_errors();
-    let resolved = resolve::resolve(map, &libraries, options.classes, limits, &mut findings);
+    let resolved = resolve::resolve(map, &libraries, options, limits, &mut findings);
     let mut defined = resolved.program.file_variables();
     for (name, value) in options.params {
         match defined.iter_mut().find(|(known, _)| known == name) {

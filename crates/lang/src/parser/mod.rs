@@ -364,7 +364,7 @@ impl<'a> Parser<'a> {
             .label("this configuration string is not closed");
         if let Some(quote) = raw.open_quote {
             let range = TextRange { start: quote, end: quote + 1 };
-            error = error.remark(range.span(self.source), "nothing closes what starts here");
+            error = error.remark(range.span(self.source), "this quotation mark has no counterpart");
         }
         self.findings.push(error);
         self.unclosed += 1;

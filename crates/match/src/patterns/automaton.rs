@@ -1,67 +1,68 @@
 //! The automaton of a pattern set: Aho and Corasick, CACM 18(6), 1975.
 //!
-//! A state is a beginning of a pattern: the longest one that the text ends with. Its **row** says the next state for each
-//! class of bytes. The row of a state is that of its *failure state* (the longest proper suffix that is a state) but for
-//! the classes in which one of its patterns goes on, so that few rows are worth keeping: where patterns do not branch, a
-//! state is told by **a row that it shares and one exception to it**. Of the 40,282 states of 3,640 phrases 2,541 have a
-//! row of their own.
+//! A state is a prefix of a pattern: the longest one that the text ends with. Its **row** contains the next state for
+//! each class of bytes. The row of a state equals that of its *failure state* (the longest proper suffix that is a
+//! state), except for the classes with which one of its patterns continues. So few rows must be stored: where
+//! patterns do not branch, a state is represented by **a row that it shares, and one exception**. Of the 40,282
+//! states of 3,640 phrases, 2,541 have their own row.
 //!
-//! Time and memory of the construction go by the bytes of the patterns and by the entries of kept rows.
+//! The time and memory of the construction are proportional to the bytes of the patterns and to the entries of stored
+//! rows.
 
 use super::{BuildError, Content, Kinds, PatternSet, Rule};
 
-/// What an automaton searches for: the trigger of each rule.
+/// The strings that an automaton searches for: the trigger of each rule.
 pub(super) struct Triggers {
-    /// For each rule which of its contents it is.
+    /// For each rule, the index of the content that is its trigger.
     pub(super) contents: Vec<usize>,
-    /// For each rule whether it alerts wherever the automaton finds its trigger: there is nothing to verify.
+    /// For each rule, whether it alerts wherever its trigger is found, so that nothing must be verified.
     pub(super) certain: Vec<bool>,
-    /// Whether `A` to `Z` are read as `a` to `z`.
+    /// True if `A` to `Z` are read as `a` to `z`.
     pub(super) folds: bool,
     pub(super) classes: Classes,
     pub(super) distinct: Distinct,
-    /// Bytes of the longest and of the shortest, 0 without rules.
+    /// Lengths of the longest and the shortest trigger in bytes; 0 without rules.
     pub(super) longest: usize,
     pub(super) shortest: usize,
 }
 
-/// Bytes that no pattern tells apart are one class.
+/// Bytes that no pattern distinguishes are one class.
 pub(super) struct Classes {
     /// The class of each byte.
     pub(super) map: [u8; 256],
-    /// How many there are, 1 to 256.
+    /// The number of classes, 1 to 256.
     pub(super) count: usize,
 }
 
-/// The patterns, each once, in order, as classes of bytes.
+/// The patterns without duplicates, sorted, as classes of bytes.
 pub(super) struct Distinct {
     pub(super) patterns: Vec<Vec<u8>>,
-    /// For each of them where the rules are that search for it, in ascending order.
+    /// For each pattern, the indices of the rules that search for it, in ascending order.
     pub(super) rules: Vec<Vec<u32>>,
 }
 
-/// States by their numbers: 0 is the beginning, and the others are numbered depth first, so that the states along a
-/// pattern follow one another.
+/// States are numbered. 0 is the start. The others are numbered depth first, so that the states along a pattern are
+/// consecutive.
 pub(super) struct Automaton {
     pub(super) states: Vec<State>,
-    /// Rows that are kept, of `classes` states each. The first is that of state 0.
+    /// The stored rows, of `classes` states each. The first is that of state 0.
     pub(super) rows: Vec<u32>,
     pub(super) classes: usize,
     /// The states, breadth first.
     pub(super) order: Vec<u32>,
     failures: Vec<u32>,
-    /// The distinct pattern that a state is, if it is one.
+    /// The distinct pattern that equals a state, if there is one.
     own: Vec<u32>,
-    /// The longest suffix of each state that is a pattern, itself included; 0 if there is none.
+    /// The longest suffix of each state that is a pattern, possibly the state itself; 0 if there is none.
     ends: Vec<u32>,
 }
 
-/// A state: its row, and the one entry that is another.
+/// A state: its row, and the only entry that differs from it.
 #[derive(Clone, Copy, Debug, Default)]
 pub(super) struct State {
-    /// Where the row begins in [`Automaton::rows`].
+    /// The index of the row in [`Automaton::rows`].
     pub(super) row: u32,
-    /// Where it goes on `class`. A state without an exception says here what its row says.
+    /// The next state for `class`. A state without an exception repeats the entry of its row.
     pub(super) to: u32,
     pub(super) class: u8,
 }
@@ -99,14 +100,14 @@ impl Triggers {
         }
     }
 
-    /// How many states the automaton has.
+    /// The number of states of the automaton.
     pub(super) fn states(&self) -> usize {
         let patterns = self.distinct.patterns.iter().zip(self.distinct.shared());
         1 + patterns.map(|(pattern, shared)| pattern.len() - shared).sum::<usize>()
     }
 
-    /// The automaton of all triggers, if its rows have at most so many entries. While it is built it takes 36 bytes a
-    /// state, and 4 bytes an entry.
+    /// Builds the automaton of all triggers, if its rows have at most `most` entries. Building needs 36 bytes per
+    /// state, and 4 bytes per entry.
     pub(super) fn automaton(&self, most: usize) -> Result<Automaton, BuildError> {
         Automaton::of(&self.distinct, self.classes.count, most)
     }
@@ -122,11 +123,11 @@ impl Triggers {
 }
 
 impl Classes {
-    /// `folds` says that `A` to `Z` are read as `a` to `z`; then no pattern has them.
+    /// If `folds` is true, `A` to `Z` are read as `a` to `z`; then the patterns must not contain them.
     pub(super) fn of(patterns: &[Vec<u8>], folds: bool) -> Self {
         let mut used = [false; 256];
         patterns.iter().flatten().for_each(|&byte| used[usize::from(byte)] = true);
-        // Class 0 are the bytes in no pattern, if there are any.
+        // Class 0 contains the bytes that are in no pattern, if there are any.
         let mut count = usize::from(used.contains(&false));
         let mut map = [0; 256];
         for (class, used) in map.iter_mut().zip(used) {
@@ -143,7 +144,7 @@ impl Classes {
         Self { map, count }
     }
 
-    /// A byte of a class; the lower case one of letters in both cases.
+    /// A byte of a class; for letters in both cases, the lower case one.
     pub(super) fn byte(&self, class: u8) -> u8 {
         (0..=u8::MAX).rev().find(|&byte| self.map[usize::from(byte)] == class).unwrap_or(0)
     }
@@ -168,7 +169,7 @@ impl Distinct {
         distinct
     }
 
-    /// For each pattern how many of its classes the one before begins with.
+    /// For each pattern, the number of classes at its start that are equal to those of the pattern before it.
     pub(super) fn shared(&self) -> impl Iterator<Item = usize> {
         let before = std::iter::once(&[][..]).chain(self.patterns.iter().map(Vec::as_slice));
         before.zip(&self.patterns).map(|(before, pattern)| {
@@ -196,7 +197,7 @@ impl Automaton {
         automaton.states[0].to = automaton.rows[0];
         automaton.order.push(0);
         automaton.order.extend(trie.children(0));
-        // For each state a row that says all of it, once one is kept.
+        // For each state, a stored row that is equal to the state's row, if there is one.
         let mut whole = vec![NONE; count];
         let mut at = 1;
         while let Some(&number) = automaton.order.get(at) {
@@ -220,7 +221,8 @@ impl Automaton {
         Ok(automaton)
     }
 
-    /// Finds the row and the exception of a state, and the failure states of its children. Its own is known.
+    /// Finds the row and the exception of a state, and the failure states of its children. The state's own failure
+    /// state is known.
     fn state(&mut self, number: u32, children: &[u32], classes: &[u8], whole: &mut [u32]) {
         let class = |child: u32| classes[child as usize];
         let failure = self.failures[number as usize];
@@ -230,7 +232,7 @@ impl Automaton {
         let State { row, to, class: exception } = self.states[failure as usize];
         let is_whole = self.rows[row as usize + usize::from(exception)] == to;
         self.states[number as usize] = match *children {
-            // It goes on as its failure state does.
+            // Its row equals that of its failure state.
             [] => self.states[failure as usize],
             [child] if is_whole || exception == class(child) => {
                 State { row, to: child, class: class(child) }
@@ -253,7 +255,7 @@ impl Automaton {
         };
     }
 
-    /// Keeps the row of a state at the end of the rows, and says where it is.
+    /// Stores the row of a state after the other rows, and returns its index.
     fn keep(&mut self, number: u32) -> u32 {
         let State { row, to, class } = self.states[number as usize];
         let at = self.rows.len();
@@ -262,7 +264,7 @@ impl Automaton {
         at as u32
     }
 
-    /// The state behind another one.
+    /// The next state.
     pub(super) fn next(&self, number: u32, class: u8) -> u32 {
         let state = &self.states[number as usize];
         match state.class == class {
@@ -279,7 +281,7 @@ impl Automaton {
         ends.map(|state| self.own[state as usize] as usize)
     }
 
-    /// For each state how many rules search for the patterns that end in it.
+    /// For each state, the number of rules that search for the patterns that end in it.
     pub(super) fn outputs(&self, distinct: &Distinct) -> Vec<usize> {
         let mut outputs = vec![0; self.states.len()];
         for &number in &self.order {
@@ -291,14 +293,14 @@ impl Automaton {
     }
 }
 
-/// The beginnings of patterns as a tree, numbered depth first.
+/// The prefixes of the patterns as a tree, numbered depth first.
 struct Trie {
     parents: Vec<u32>,
-    /// The class by which each is reached from its parent.
+    /// The class that leads from the parent to each node.
     classes: Vec<u8>,
-    /// The pattern that ends there, or [`NONE`].
+    /// The pattern that ends at each node, or [`NONE`].
     ends: Vec<u32>,
-    /// All children, by parents; those of parent `n` are from `first[n]` to `first[n + 1]`.
+    /// All children, grouped by parents. Those of parent `n` are from `first[n]` to `first[n + 1]`.
     children: Vec<u32>,
     first: Vec<u32>,
 }
@@ -312,7 +314,8 @@ impl Trie {
             children: Vec::new(),
             first: Vec::new(),
         };
-        // Patterns are sorted, so that what one shares with those before it shares with the last of them.
+        // Patterns are sorted, so a prefix that a pattern shares with an earlier one is also shared with the one
+        // before it.
         let mut path = vec![0];
         for ((pattern, shared), number) in distinct.patterns.iter().zip(distinct.shared()).zip(0..)
         {

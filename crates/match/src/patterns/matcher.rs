@@ -1,12 +1,12 @@
-//! A choice of engines with one behaviour.
+//! A choice of engines with the same results.
 
 use super::outside::Outside;
 use super::{BuildError, Dfa, Image, PatternSet, Scratch, Text};
 
-/// Which engine searches.
+/// The engine of a matcher.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub enum EngineChoice {
-    /// [`Dfa`], unless there is a better one.
+    /// [`Dfa`], because no other engine is generally faster.
     #[default]
     Auto,
     /// [`Dfa`].
@@ -15,7 +15,7 @@ pub enum EngineChoice {
     Hyperscan,
 }
 
-/// A pattern set compiled for the engine that was chosen.
+/// A pattern set, compiled for the selected engine.
 #[derive(Debug)]
 pub struct Matcher(Engine);
 
@@ -34,7 +34,7 @@ impl Matcher {
         }))
     }
 
-    /// The engine that searches, in a word.
+    /// The name of the engine.
     pub fn engine(&self) -> &'static str {
         match &self.0 {
             Engine::Dfa(_) => "dfa",
@@ -42,7 +42,7 @@ impl Matcher {
         }
     }
 
-    /// The image that a GPU can search by, if the engine has one.
+    /// The image for a GPU, if the engine has one.
     pub fn image(&self) -> Option<&Image> {
         match &self.0 {
             Engine::Dfa(engine) => engine.image(),
@@ -50,7 +50,7 @@ impl Matcher {
         }
     }
 
-    /// Bytes that the engine takes.
+    /// The size of the engine in bytes.
     pub fn memory(&self) -> usize {
         match &self.0 {
             Engine::Dfa(engine) => engine.memory(),
@@ -78,7 +78,7 @@ impl Matcher {
         }
     }
 
-    /// Tells each rule that alerts in a text, once, in no order.
+    /// Calls `tell` for each rule that alerts in a text, once, in no particular order.
     pub fn each(&self, text: Text<'_>, scratch: &mut Scratch, tell: impl FnMut(u32)) {
         match &self.0 {
             Engine::Dfa(engine) => engine.each(text, scratch, tell),

@@ -1,5 +1,5 @@
-//! Searching by the library [Hyperscan](crate::hyperscan), which finds the triggers; what a hit means is told by the
-//! same code as for [`Dfa`](super::Dfa).
+//! Searching with the library [Hyperscan](crate::hyperscan), which finds the triggers. Hits are verified by the same
+//! code as for [`Dfa`](super::Dfa).
 
 use super::dfa::{Each, Lowest, Sink};
 use super::verify::{Missed, Verifier};
@@ -9,10 +9,10 @@ use crate::hyperscan::{Database, Literal, ScanSpace, version};
 /// A pattern set compiled by the library.
 #[derive(Debug)]
 pub(super) struct Outside {
-    /// None without rules.
+    /// `None` without rules.
     database: Option<Database>,
     verifier: Verifier,
-    /// For each rule whether it alerts wherever its trigger is found.
+    /// For each rule, whether it alerts wherever its trigger is found.
     certain: Box<[bool]>,
 }
 
@@ -37,7 +37,7 @@ impl Outside {
         Ok(Self { database, verifier: Verifier::new(set, false), certain })
     }
 
-    /// Bytes that it takes.
+    /// The size in bytes.
     pub(super) fn memory(&self) -> usize {
         self.database.as_ref().map_or(0, Database::memory) + self.verifier.memory()
     }
@@ -74,7 +74,7 @@ impl Outside {
             sink.below() > 0
         });
         if scanned.is_err() {
-            // There was no memory for its space. The text is searched all the same, slowly.
+            // There was no memory for the library's space. The text is searched by the slow method instead.
             self.verifier.search(text, |rule| {
                 if rule < sink.below() && sink.wants(rule) {
                     sink.alert(rule);
@@ -84,7 +84,7 @@ impl Outside {
     }
 }
 
-/// Whether a rule alerts wherever its trigger is found.
+/// True if a rule alerts wherever its trigger is found.
 fn is_certain(rule: &Rule) -> bool {
     let [content] = &*rule.contents else { return false };
     rule.kinds == Kinds::ALL && content.offset == 0 && content.end() == u32::MAX
@@ -98,7 +98,7 @@ mod tests {
     use crate::patterns::testing::{naive, sets, texts};
     use crate::patterns::{Content, Dfa, Kind};
 
-    /// Whether the library is there; says aloud which test is left out where it is not.
+    /// True if the library is installed; otherwise prints that the test is skipped.
     fn is_there(test: &str) -> bool {
         let there = version().is_ok();
         if !there {
@@ -123,7 +123,7 @@ mod tests {
                 outside.each(text, &mut scratch, |rule| all.push(rule));
                 all.sort_unstable();
                 prop_assert_eq!(&all, &naive::all(&set, bytes, *kind));
-                // What is done where the library fails.
+                // The method that is used when the library fails.
                 let mut all = Vec::new();
                 outside.verifier.search(text, |rule| all.push(rule));
                 prop_assert_eq!(all, naive::all(&set, bytes, *kind));
@@ -152,8 +152,8 @@ mod tests {
     }
 
     #[test]
-    fn what_the_library_refuses_is_told() {
-        if !is_there("what_the_library_refuses_is_told") {
+    fn errors_of_the_library_are_returned() {
+        if !is_there("errors_of_the_library_are_returned") {
             return;
         }
         let mut set = PatternSet::new();

@@ -1,6 +1,6 @@
 //! Pattern sets as data.
 
-/// Rules, in the order that numbers them.
+/// Rules. Their order defines their numbers.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct PatternSet {
     rules: Vec<Rule>,
@@ -11,28 +11,28 @@ pub struct PatternSet {
 pub struct Rule {
     /// The strings; at least one.
     pub contents: Vec<Content>,
-    /// Payloads of which protocols the rule is for.
+    /// The protocols of the payloads that the rule applies to.
     pub kinds: Kinds,
-    /// What to call it.
+    /// The message of its alerts.
     pub msg: Option<String>,
-    /// Its number by its author.
+    /// The number that its author gave it.
     pub sid: Option<u32>,
 }
 
-/// A string of bytes and where in the text it may lie.
+/// A string of bytes, and where it may occur in the text.
 #[derive(Clone, Debug, PartialEq, Eq, Hash)]
 pub struct Content {
-    /// The bytes, any bytes; at least one.
+    /// The bytes, of any value; at least one.
     pub bytes: Vec<u8>,
-    /// Whether `A` to `Z` are the same as `a` to `z`.
+    /// True if `A` to `Z` match `a` to `z`.
     pub nocase: bool,
-    /// It begins no earlier than so many bytes into the text.
+    /// The minimum position of its first byte in the text.
     pub offset: u32,
-    /// It ends no later than so many bytes after `offset`, if that is said; at least its length.
+    /// It must end within this number of bytes after `offset`, if given. At least its length.
     pub depth: Option<u32>,
 }
 
-/// What a payload is the payload of. The number is its bit in [`Kinds`].
+/// The protocol of a payload. The number is its bit in [`Kinds`].
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 #[repr(u32)]
 pub enum Kind {
@@ -42,7 +42,7 @@ pub enum Kind {
     Udp = 2,
     /// ICMP or ICMPv6.
     Icmp = 4,
-    /// Another protocol, or none that could be told.
+    /// Another protocol, or an unknown one.
     Other = 8,
 }
 
@@ -50,38 +50,38 @@ pub enum Kind {
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub struct Kinds(u32);
 
-/// What a rule may not be.
+/// Why a rule is not valid.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 pub enum SetError {
-    /// A rule without a content would alert always.
+    /// A rule without a content would always alert.
     #[error("a rule must have a content")]
     NoContent,
-    /// A content without bytes lies everywhere.
+    /// An empty content would match everywhere.
     #[error("empty pattern")]
     EmptyPattern,
-    /// A content cannot lie in a window smaller than itself.
+    /// A content cannot match in a window that is shorter than it.
     #[error("depth {depth} is less than the {length} bytes of the content")]
     DepthTooSmall {
-        /// The window.
+        /// The length of the window.
         depth: u32,
-        /// The content.
+        /// The length of the content.
         length: usize,
     },
-    /// More than images can number.
+    /// The content is longer than [`PatternSet::LONGEST`].
     #[error("a pattern has at most {} bytes", PatternSet::LONGEST)]
     PatternTooLong,
 }
 
 impl PatternSet {
-    /// The longest content there may be, in bytes: no payload of IP is longer.
+    /// The maximum length of a content in bytes. No IP payload is longer.
     pub const LONGEST: usize = 65535;
 
-    /// A set without rules: nothing alerts.
+    /// A set without rules.
     pub fn new() -> Self {
         Self::default()
     }
 
-    /// Adds a rule behind the others.
+    /// Appends a rule.
     pub fn push(&mut self, rule: Rule) -> Result<(), SetError> {
         rule.check()?;
         self.rules.push(rule);
@@ -93,12 +93,12 @@ impl PatternSet {
         &self.rules
     }
 
-    /// How many rules there are.
+    /// The number of rules.
     pub fn len(&self) -> usize {
         self.rules.len()
     }
 
-    /// Whether nothing is searched for.
+    /// True if there are no rules.
     pub fn is_empty(&self) -> bool {
         self.rules.is_empty()
     }
@@ -110,7 +110,7 @@ impl Rule {
         Self { contents: vec![content], kinds: Kinds::ALL, msg: None, sid: None }
     }
 
-    /// Which content engines search for first: the longest is the least common. The first of the longest.
+    /// The content that engines search for first: the longest one, because it is the rarest; among equals, the first.
     pub(crate) fn trigger(&self) -> usize {
         let lengths = self.contents.iter().map(|content| content.bytes.len()).enumerate();
         lengths.rev().max_by_key(|&(_, length)| length).map_or(0, |(index, _)| index)
@@ -125,12 +125,12 @@ impl Rule {
 }
 
 impl Content {
-    /// A content that may lie anywhere, with its case.
+    /// A case-sensitive content that may occur anywhere.
     pub fn of(bytes: impl Into<Vec<u8>>) -> Self {
         Self { bytes: bytes.into(), nocase: false, offset: 0, depth: None }
     }
 
-    /// The first position behind its window; `u32::MAX` when the window is open.
+    /// The end of its window; `u32::MAX` if the window is not limited.
     pub fn end(&self) -> u32 {
         self.depth.map_or(u32::MAX, |depth| self.offset.saturating_add(depth))
     }
@@ -140,7 +140,7 @@ impl Content {
         if self.nocase { self.bytes.to_ascii_lowercase() } else { self.bytes.clone() }
     }
 
-    /// Whether its bytes would be others in another case, and are not to be.
+    /// True if it contains letters and is case-sensitive.
     pub(crate) fn has_case(&self) -> bool {
         !self.nocase && self.has_letters()
     }
@@ -171,7 +171,7 @@ impl Kinds {
         Self(kind as u32)
     }
 
-    /// Whether payloads of a protocol are among them.
+    /// True if the set contains a protocol.
     pub fn has(self, kind: Kind) -> bool {
         self.0 & kind as u32 != 0
     }

@@ -1,9 +1,9 @@
-//! Searching a stream of bytes that comes in pieces.
+//! Searching a stream of bytes that arrives in pieces.
 //!
-//! The state between pieces is small and of bounded size: no byte of the stream is kept. That is why streams have
-//! automata of their own, unlike [texts](super::image): one over the contents with case, one over those without,
-//! so that nothing needs to be compared when a content ends, and each over all contents, not triggers alone, for
-//! what came before cannot be searched again. A set with contents of both sorts is walked twice.
+//! The state between pieces is small and bounded: no byte of the stream is stored. Therefore streams have other
+//! automata than [texts](super::image). One contains the case-sensitive contents and one the others, so that nothing
+//! must be compared when a content ends. Each contains all contents and not only triggers, because earlier bytes
+//! cannot be searched again. A set with contents of both kinds is searched twice.
 
 use super::dfa::{Dfa, Each, Lowest, Sink};
 use super::{BuildError, Content, Kinds, PatternSet, Rule, Scratch, Text};
@@ -11,19 +11,19 @@ use super::{BuildError, Content, Kinds, PatternSet, Rule, Scratch, Text};
 /// A pattern set compiled for streams.
 #[derive(Debug)]
 pub struct StreamMatcher {
-    /// Contents with case, and those without.
+    /// The case-sensitive contents, and the others.
     automata: [Automaton; 2],
     rules: Vec<Needed>,
 }
 
-/// An automaton over some contents. Each is a rule of its own to it.
+/// An automaton for some contents. Each content is a rule of the automaton.
 #[derive(Debug)]
 struct Automaton {
     dfa: Dfa,
     contents: Vec<Place>,
 }
 
-/// A content of a rule.
+/// The place of a content in a rule.
 #[derive(Debug)]
 struct Place {
     rule: u32,
@@ -34,7 +34,7 @@ struct Place {
     end: u64,
 }
 
-/// What it takes for a rule to alert.
+/// The condition for a rule to alert.
 #[derive(Debug)]
 struct Needed {
     kinds: Kinds,
@@ -42,15 +42,15 @@ struct Needed {
     contents: std::ops::Range<u32>,
 }
 
-/// Where the search in one stream is. The default is the beginning of a stream.
+/// The state of the search in one stream. The default is the start of a stream.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct StreamState {
     place: StreamPlace,
-    /// Contents that were found of rules that have several.
+    /// The contents that were found, of rules that have several.
     found: Vec<u32>,
 }
 
-/// A place in a stream to [return to](StreamState::return_to).
+/// A state of the search to [return to](StreamState::return_to).
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct StreamPlace {
     states: [u32; 2],
@@ -58,26 +58,27 @@ pub struct StreamPlace {
 }
 
 impl StreamState {
-    /// Contents of rules with several that a stream remembers; with more, the oldest is forgotten.
+    /// The number of found contents that a stream remembers, of rules that have several. If there are more, the
+    /// oldest is forgotten.
     pub const REMEMBERED: usize = 64;
 
-    /// How many bytes came before.
+    /// The number of bytes before.
     pub fn position(&self) -> u64 {
         self.place.position
     }
 
-    /// Goes on at another position: some bytes are missing, or come again. No content reaches over that place;
-    /// those that were found before count further.
+    /// Continues at another position, because bytes are missing or come again. No content can match across this
+    /// point. Contents that were found before still count.
     pub fn resume_at(&mut self, position: u64) {
         self.place = StreamPlace { states: [0; 2], position };
     }
 
-    /// Where the search is.
+    /// The present state of the search.
     pub fn place(&self) -> StreamPlace {
         self.place
     }
 
-    /// Goes on where it was before: what was searched since was bytes that came again.
+    /// Returns to an earlier state, because the bytes since then come again.
     pub fn return_to(&mut self, place: StreamPlace) {
         self.place = place;
     }
@@ -95,7 +96,7 @@ impl StreamMatcher {
             for content in &rule.contents {
                 let which = usize::from(content.nocase);
                 let anywhere = Content { offset: 0, depth: None, ..content.clone() };
-                // What is in one set can be in another.
+                // A content of one set may also be in the other.
                 let _ = sets[which].push(Rule::of(anywhere));
                 places[which].push(Place {
                     rule: index,
@@ -119,7 +120,7 @@ impl StreamMatcher {
         Ok(Self { automata, rules })
     }
 
-    /// Bytes that it takes.
+    /// The size in bytes.
     pub fn memory(&self) -> usize {
         let automata = self.automata.iter();
         let bytes = |automaton: &Automaton| {
@@ -128,16 +129,16 @@ impl StreamMatcher {
         automata.map(bytes).sum::<usize>() + self.rules.len() * size_of::<Needed>()
     }
 
-    /// Searches the next piece of a stream: the lowest rule that alerts in it, plus 1, or 0. A rule alerts in the
-    /// piece in which one of its contents ends, when the others have ended before or end there, too. A stream that
-    /// comes in one piece has the result of a text.
+    /// Searches the next piece of a stream. Returns the lowest rule that alerts in it, plus 1, or 0. A rule alerts in
+    /// the piece in which one of its contents ends, if the others have ended before or end in the same piece. A
+    /// stream of one piece has the same result as a text.
     pub fn first(&self, state: &mut StreamState, piece: Text<'_>) -> u32 {
         let mut lowest = Lowest::default();
         self.feed(state, piece, &mut lowest);
         lowest.result()
     }
 
-    /// The same, and tells each such rule, once, in no order.
+    /// As [`first`](Self::first); also calls a function for each such rule, once, in no particular order.
     pub fn each(
         &self,
         state: &mut StreamState,
@@ -157,7 +158,7 @@ impl StreamMatcher {
                 let Some(place) = automaton.contents.get(content as usize) else { return };
                 let Some(rule) = self.rules.get(place.rule as usize) else { return };
                 let end = position.saturating_add(end as u64);
-                // A stream may be taken up in its middle, where a position is guessed.
+                // A stream may be joined in its middle, with a guessed position.
                 let fits = end.saturating_sub(place.length as u64) >= place.offset
                     && end <= place.end
                     && rule.kinds.has(piece.kind);
@@ -171,7 +172,7 @@ impl StreamMatcher {
 }
 
 impl Needed {
-    /// Notes that a content was found, and says whether all were.
+    /// Notes that a content was found. Returns true if all contents of the rule were found.
     fn complete(&self, number: u32, found: &mut Vec<u32>) -> bool {
         if self.contents.len() == 1 {
             return true;
@@ -208,10 +209,10 @@ mod tests {
 
     proptest! {
         #![proptest_config(ProptestConfig::with_cases(500))]
-        /// However a text is cut, the rules that alert in some piece are those that alert in the text, and each
-        /// alerts first in the piece in which it does in the text up to there.
+        /// However a text is divided into pieces: the rules that alert in a piece are those that alert in the text,
+        /// and each alerts first in the piece where the text up to there alerts.
         #[test]
-        fn a_stream_is_a_text_in_pieces(set in sets(), texts in texts(), cuts in prop::collection::vec(0_usize..40, 0..6)) {
+        fn a_stream_of_pieces_alerts_like_the_text(set in sets(), texts in texts(), cuts in prop::collection::vec(0_usize..40, 0..6)) {
             let matcher = StreamMatcher::new(&set).unwrap();
             for (bytes, kind) in &texts {
                 let mut cuts: Vec<usize> = cuts.iter().map(|&cut| cut.min(bytes.len())).collect();
@@ -242,7 +243,7 @@ mod tests {
         let mut state = StreamState::default();
         assert_eq!(matcher.first(&mut state, text(b"cdab")), 0);
         state.resume_at(9);
-        // "ab" was found before the gap; "cd" begins before its window, and then in it.
+        // "ab" was found before the gap. "cd" begins before its window, and then in it.
         assert_eq!(matcher.first(&mut state, text(b"cd")), 0);
         assert_eq!(matcher.first(&mut state, text(b"ab")), 0);
         assert_eq!(matcher.first(&mut state, text(b"abc")), 2);

@@ -1,4 +1,4 @@
-//! What tests of pattern matching share: an oracle, and random sets and texts that meet often.
+//! Shared parts of the tests of pattern matching: an oracle, and random sets and texts with many matches.
 
 use proptest::prelude::*;
 
@@ -35,7 +35,7 @@ pub(crate) mod naive {
     }
 }
 
-/// Bytes of a small alphabet: patterns lie inside one another, and in texts.
+/// Bytes of a small alphabet, so that patterns occur inside one another and in texts.
 fn bytes(length: std::ops::Range<usize>) -> impl Strategy<Value = Vec<u8>> {
     let byte = prop_oneof![
         6 => prop::sample::select(b"ab".as_slice()),
@@ -68,7 +68,7 @@ fn rule() -> impl Strategy<Value = Rule> {
 
 /// Rules of one to three contents.
 pub(crate) fn sets() -> impl Strategy<Value = PatternSet> {
-    // All with case, none with case, or a mix.
+    // All case-sensitive, none, or a mixture.
     (prop::collection::vec(rule(), 0..12), prop::option::of(any::<bool>())).prop_map(
         |(rules, nocase)| {
             let mut set = PatternSet::new();
@@ -83,7 +83,7 @@ pub(crate) fn sets() -> impl Strategy<Value = PatternSet> {
     )
 }
 
-/// Texts, from none and empty ones to some that are longer than all patterns together.
+/// Texts: none, empty ones, and some that are longer than all patterns together.
 pub(crate) fn texts() -> impl Strategy<Value = Vec<(Vec<u8>, Kind)>> {
     let text = prop_oneof![1 => bytes(0..4), 6 => bytes(0..40)];
     prop::collection::vec((text, kind()), 0..20)

@@ -1,52 +1,52 @@
-//! What follows a hit: whether the rule alerts whose trigger was found.
+//! Verifies a hit: decides whether the rule alerts whose trigger was found.
 
 use memchr::memmem::{self, Finder};
 
 use super::{Content, Kinds, PatternSet, Rule, Text};
 
-/// The rules of a set, made for being verified.
+/// The rules of a set, prepared for verification.
 #[derive(Debug)]
 pub(super) struct Verifier {
     rules: Vec<Verified>,
-    /// Whether any rule has more than its trigger.
+    /// True if a rule has more contents than its trigger.
     several: bool,
 }
 
 #[derive(Debug)]
 struct Verified {
     kinds: Kinds,
-    /// Whether the trigger was found in any case, and has one.
+    /// True if the trigger is case-sensitive and was found ignoring case.
     compare: bool,
     trigger: Window,
     others: Box<[Window]>,
 }
 
-/// A content, and where it may lie.
+/// A content, and where it may occur.
 #[derive(Debug)]
 struct Window {
     bytes: Box<[u8]>,
     nocase: bool,
     offset: usize,
     end: usize,
-    /// Finds the bytes, if they have a case and are no trigger.
+    /// Finds the bytes, if they are case-sensitive and not a trigger.
     finder: Option<Box<Finder<'static>>>,
 }
 
-/// Of which rules it is known that they cannot alert in the texts at hand, because another content than the trigger
-/// is missing. Without it a text that repeats a trigger would be searched again at each.
+/// The rules that certainly do not alert in the present texts, because a content other than the trigger is missing.
+/// Without this, a text that repeats a trigger would be searched again for each occurrence.
 #[derive(Debug, Default)]
 pub(super) struct Missed {
-    /// For each rule and lane the number of the text in which it cannot.
+    /// For each rule and lane, the number of the text in which the rule cannot alert.
     texts: Vec<u32>,
-    /// The number of the last text; 0 is none.
+    /// The number of the last text; 0 means none.
     last: u32,
 }
 
-/// Texts that are searched side by side. With 16 the states no longer fit the registers, and harmless texts take four
-/// times as long.
+/// The number of texts that are searched side by side. With 16, the states do not fit the registers, and harmless
+/// texts take four times as long.
 pub(super) const LANES: usize = 8;
 
-/// A text's mark in [`Missed`].
+/// The mark of a text in [`Missed`].
 #[derive(Clone, Copy, Debug, Default)]
 pub(super) struct Mark {
     lane: usize,
@@ -54,7 +54,7 @@ pub(super) struct Mark {
 }
 
 impl Verifier {
-    /// `folds` says that triggers with case are found in any case.
+    /// If `folds` is true, case-sensitive triggers are found ignoring case.
     pub(super) fn new(set: &PatternSet, folds: bool) -> Self {
         let verified = |rule: &Rule| {
             let trigger = rule.trigger();
@@ -71,7 +71,7 @@ impl Verifier {
         Self { rules, several }
     }
 
-    /// Whether the rule alerts whose trigger was found to end before position `end` of the text.
+    /// True if the rule alerts whose trigger was found to end before position `end` of the text.
     #[inline]
     pub(super) fn alerts(
         &self,
@@ -108,7 +108,7 @@ impl Verifier {
         found
     }
 
-    /// Tells the rules that alert in a text, by looking for one after the other.
+    /// Calls `tell` for the rules that alert in a text, by searching for one after the other.
     pub(super) fn search(&self, text: Text<'_>, mut tell: impl FnMut(u32)) {
         for (index, rule) in (0..).zip(&self.rules) {
             let mut contents = rule.others.iter().chain([&rule.trigger]);
@@ -118,7 +118,7 @@ impl Verifier {
         }
     }
 
-    /// Bytes that it takes.
+    /// The size in bytes.
     pub(super) fn memory(&self) -> usize {
         let windows = self.rules.iter().flat_map(|rule| rule.others.iter().chain([&rule.trigger]));
         let bytes = |window: &Window| {
@@ -150,7 +150,7 @@ impl Window {
         Self { finder, ..self }
     }
 
-    /// Whether what was found to end before `end` lies in its window, and is it, if that is to be compared.
+    /// True if the content that was found to end before `end` is in its window, and is equal if it must be compared.
     #[inline]
     fn ends_at(&self, end: usize, text: &[u8], compare: bool) -> bool {
         let start = end.wrapping_sub(self.bytes.len());
@@ -166,7 +166,7 @@ impl Window {
         }
     }
 
-    /// Whether it lies in its window anywhere.
+    /// True if it occurs anywhere in its window.
     fn occurs(&self, text: &[u8]) -> bool {
         let Some(window) = text.get(self.offset..text.len().min(self.end)) else { return false };
         match &self.finder {
@@ -178,7 +178,7 @@ impl Window {
 }
 
 impl Missed {
-    /// Forgets everything; for texts that are searched with this verifier.
+    /// Forgets everything. The following texts must be searched with this verifier.
     pub(super) fn begin(&mut self, verifier: &Verifier) {
         let marks = if verifier.several { verifier.rules.len() * LANES } else { 0 };
         if self.texts.len() != marks {
@@ -187,7 +187,7 @@ impl Missed {
         }
     }
 
-    /// The mark of another text.
+    /// The mark for the next text of a lane.
     pub(super) fn mark(&mut self, lane: usize) -> Mark {
         if self.last == u32::MAX {
             self.texts.fill(0);
@@ -214,7 +214,7 @@ mod tests {
         let (one, other) = (missed.mark(3), missed.mark(4));
         let text = |bytes| Text { bytes, kind: Kind::Tcp };
         assert!(!verifier.alerts(0, text(b"abab"), 2, &mut missed, one));
-        // What is remembered of a text is not looked up in it.
+        // A content that is known to be missing is not searched for again.
         assert!(!verifier.alerts(0, text(b"ababc"), 4, &mut missed, one));
         assert!(verifier.alerts(0, text(b"ababc"), 4, &mut missed, other));
     }

@@ -1,4 +1,4 @@
-//! The rules of packets that came not long ago.
+//! A cache of the rules of recent packets.
 
 use super::classifier::{BLOCK, NONE};
 use super::key::Key;
@@ -6,50 +6,51 @@ use super::live::LiveRules;
 
 /// A thread's table from keys to the rules that were found for them.
 ///
-/// Each key has one place, which the last one that was found there keeps. Bits that no rule looks at do not count,
-/// so that with rules for destinations alone all packets to one of them share a place. A hit costs 10 to 20 ns in a
-/// cache of thousands of flows, more where it lies far from the processor, and a miss some 10 ns on top of the search
-/// ([figures](super#figures)): with few rules the cache hardly ever pays.
+/// Each key has one place in the table, which contains the last key that was stored there. Bits that no rule examines
+/// are ignored. So if rules concern only destinations, all packets to one destination share a place. A hit takes 10
+/// to 20 ns in a cache of thousands of flows, and more if the cache does not fit the processor's caches. A miss takes
+/// some 10 ns in addition to the search ([figures](super#figures)). So with few rules the cache is hardly ever
+/// faster.
 #[derive(Clone, Debug)]
 pub struct FlowCache {
-    /// Words 0 to 6 of a key and the rule. Bits 7-4 of word 3, which are 0 in a masked key, say in which
-    /// generation it was found; in none where they are 0.
+    /// Words 0 to 6 of a key, and the rule. Bits 7-4 of word 3, which are 0 in a masked key, contain the generation
+    /// in which it was stored; 0 means an empty place.
     places: Box<[[u32; Key::WORDS]]>,
     epoch: u64,
-    /// 1 to [`GENERATIONS`]; another one for each epoch that comes.
+    /// 1 to [`GENERATIONS`]; it changes with each epoch.
     generation: u32,
     hits: u64,
     misses: u64,
 }
 
-/// After so many epochs a generation's number is used again. Until then every place has been swept once, a part at
-/// each epoch: no packet waits until a large cache is cleared.
+/// After this number of epochs, the number of a generation is reused. Until then every place has been cleared once, a
+/// part of them at each epoch, so no packet waits until a large cache is cleared.
 const GENERATIONS: u32 = 15;
 
 impl FlowCache {
-    /// A cache of so many places, rounded up to a power of two; without places it does nothing.
+    /// A cache of this number of places, rounded up to a power of two. With 0 places it does nothing.
     pub fn new(places: usize) -> Self {
         let places = if places == 0 { 0 } else { places.next_power_of_two() };
         let places = vec![[0; Key::WORDS]; places].into();
         Self { places, epoch: 0, generation: 1, hits: 0, misses: 0 }
     }
 
-    /// How many places there are.
+    /// The number of places.
     pub fn len(&self) -> usize {
         self.places.len()
     }
 
-    /// Whether there are none.
+    /// True if there are no places.
     pub fn is_empty(&self) -> bool {
         self.places.is_empty()
     }
 
-    /// The hits and the misses since this was asked last.
+    /// The numbers of hits and of misses since the last call.
     pub fn take_counts(&mut self) -> (u64, u64) {
         (std::mem::take(&mut self.hits), std::mem::take(&mut self.misses))
     }
 
-    /// [`LiveRules::classify`]. Another `epoch` than the last time says that the rules are others.
+    /// As [`LiveRules::classify`]. If `epoch` differs from the last call's, the rules have changed.
     #[inline(always)]
     pub fn classify(&mut self, rules: &LiveRules, epoch: u64, keys: &[Key], found: &mut [u32]) {
         if self.is_empty() {
@@ -64,7 +65,7 @@ impl FlowCache {
         }
     }
 
-    /// Begins another generation, and sweeps its part of the places.
+    /// Begins another generation, and clears its part of the places.
     #[cold]
     fn forget(&mut self) {
         self.generation = self.generation % GENERATIONS + 1;
@@ -108,7 +109,7 @@ impl FlowCache {
     }
 }
 
-/// Two multiplications, each folded (as in wyhash).
+/// Two folded multiplications (as in wyhash).
 #[inline(always)]
 fn hash(key: &Key) -> u64 {
     let words = key.words().map(u64::from);

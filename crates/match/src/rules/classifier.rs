@@ -1,4 +1,4 @@
-//! The engine of the CPU.
+//! The engine for the CPU.
 
 use std::sync::Arc;
 
@@ -9,25 +9,25 @@ use super::rule::{Rule, RuleSet};
 /// No rule.
 pub const NONE: u32 = u32::MAX;
 
-/// Packets that walk down a tree side by side.
+/// The number of packets that walk down a tree side by side.
 const LANES: usize = 16;
 
-/// Keys that are treated at once.
+/// The number of keys that are processed at once.
 pub(super) const BLOCK: usize = 256;
 
-/// A set of rules, ready to be searched.
+/// A set of rules, prepared for searching.
 #[derive(Clone, Debug)]
 pub struct Classifier {
     image: Arc<Image>,
 }
 
 impl Classifier {
-    /// Makes the trees of rules.
+    /// Builds the trees of rules.
     pub fn new(rules: &RuleSet) -> Self {
         Self { image: Arc::new(Image::new(&rules.rules)) }
     }
 
-    /// Makes one tree, at once, of rules that are few.
+    /// Builds one tree, quickly, for few rules.
     pub(super) fn of_few(rules: &[Rule]) -> Self {
         Self { image: Arc::new(Image::of_few(rules)) }
     }
@@ -37,18 +37,18 @@ impl Classifier {
         &self.image
     }
 
-    /// Bytes that the classifier takes.
+    /// The size in bytes.
     pub fn bytes(&self) -> usize {
         size_of_val(self.image.words())
     }
 
-    /// For each key the number of the first rule that it satisfies, or [`NONE`].
+    /// For each key, finds the number of the first rule that matches it, or [`NONE`].
     #[inline(always)]
     pub fn classify(&self, keys: &[Key], found: &mut [u32]) {
         self.classify_but(&[], keys, found);
     }
 
-    /// [`classify`](Self::classify) without the rules whose bit in `removed` is set.
+    /// As [`classify`](Self::classify), without the rules whose bit in `removed` is set.
     #[inline(always)]
     pub(super) fn classify_but(&self, removed: &[u32], keys: &[Key], found: &mut [u32]) {
         let parts = self.image.parts();
@@ -58,7 +58,7 @@ impl Classifier {
     }
 }
 
-/// The word that leaves ask for, as nodes have it.
+/// The word that leaves ask for, as it is encoded in nodes.
 const LEAF_STEP: u32 = 7 << 5;
 
 /// A search for up to [`BLOCK`] packets.
@@ -68,14 +68,14 @@ struct Search<'a> {
     keys: &'a [Key],
 }
 
-/// Packets that are in a leaf, and the entry of it that each is compared with next.
+/// Packets that are in a leaf, and the entry of the leaf that each is compared with next.
 struct Waiting {
     packets: [u8; BLOCK],
     entries: [u32; BLOCK],
 }
 
 impl Search<'_> {
-    /// Tree by tree; packets that have a rule in front of all those of a tree need not see it.
+    /// Searches tree by tree. A packet skips a tree if the packet has a rule that comes before all rules of the tree.
     #[inline(always)]
     fn run(&self, found: &mut [u32]) {
         found.fill(NONE);
@@ -94,8 +94,8 @@ impl Search<'_> {
         }
     }
 
-    /// Walks down a tree with several packets at once: while one's node is on its way from memory, the others take
-    /// their step. Gives the first entries of their leaves.
+    /// Walks down a tree with several packets at a time: while the node of one packet is loaded, the others take
+    /// their step. Stores the first entries of their leaves.
     #[inline(always)]
     fn walk(&self, root: u32, packets: &[u8], entries: &mut [u32]) {
         let nodes = self.parts.nodes;
@@ -107,7 +107,7 @@ impl Search<'_> {
         }
         let mut at = [root; LANES];
         loop {
-            // All words that were asked for: 7 if all are in leaves.
+            // The bitwise AND of the words that nodes asked for: 7 if all packets are in leaves.
             let mut asked = LEAF_STEP;
             for (at, keys) in at.as_chunks_mut::<4>().0.iter_mut().zip(keys.as_chunks::<4>().0) {
                 for (at, key) in at.iter_mut().zip(keys) {
@@ -126,10 +126,10 @@ impl Search<'_> {
         }
     }
 
-    /// Lowers `found` to the first rules of their leaves that packets satisfy.
+    /// Lowers `found` to the first matching rules of the packets' leaves.
     ///
-    /// Which rule of a leaf holds cannot be foretold; so there is no branch on it. Packets take turns, one entry each, and
-    /// those that are not done stay in the list.
+    /// Which rule of a leaf matches cannot be predicted, so there is no branch on it. Packets take turns, one entry
+    /// each, and those that are not finished stay in the list.
     #[inline(always)]
     fn compare(&self, waiting: &mut Waiting, mut count: usize, found: &mut [u32]) {
         let Parts { entries, numbers, .. } = *self.parts;
@@ -162,7 +162,7 @@ impl Search<'_> {
         }
     }
 
-    /// What is not in an entry: the rule's Ethernet addresses, and that it is still there.
+    /// Checks what an entry does not contain: the rule's Ethernet addresses, and that the rule still exists.
     #[inline(never)]
     fn holds_besides(&self, entry: &Row, rule: u32, key: &Key) -> bool {
         (entry[6] & ETHER == 0 || self.holds_ether(rule, key)) & !self.is_removed(rule)

@@ -1,17 +1,17 @@
-//! A line of a rule file, word by word, and what is wrong at a word.
+//! Reads a line of a rule file word by word, and makes errors with positions.
 
 use std::borrow::Cow;
 use std::fmt;
 use std::num::IntErrorKind;
 
-/// What is wrong with a line, and where.
+/// An error in a line, with its position.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 pub struct RuleError {
-    /// The line, from 1 on.
+    /// The line, from 1.
     pub line: usize,
-    /// The character in the line, from 1 on.
+    /// The character in the line, from 1.
     pub column: usize,
-    /// What is wrong.
+    /// The error.
     pub message: String,
 }
 
@@ -21,7 +21,7 @@ impl fmt::Display for RuleError {
     }
 }
 
-/// What is wrong at a byte of the line.
+/// An error at a byte of the line.
 pub(super) struct Wrong {
     pub(super) at: usize,
     pub(super) message: String,
@@ -36,7 +36,7 @@ impl Wrong {
 
 pub(super) type Read<T> = Result<T, Wrong>;
 
-/// A place in a line, of which a comment is no part.
+/// A position in a line, without its comment.
 pub(super) struct Cursor<'a> {
     pub(super) line: &'a str,
     pub(super) at: usize,
@@ -68,7 +68,7 @@ impl<'a> Cursor<'a> {
         found
     }
 
-    /// What is wrong with what stands here.
+    /// An error about the next word.
     pub(super) fn wrong_word(&mut self, expected: &str) -> Wrong {
         self.skip_space();
         match self.rest().split_whitespace().next() {
@@ -81,7 +81,7 @@ impl<'a> Cursor<'a> {
         Wrong { at: self.at, message: message.into() }
     }
 
-    /// The next word; `expected` says what it should be.
+    /// The next word. `expected` says what it should be.
     pub(super) fn word(&mut self, expected: &str) -> Read<Word<'a>> {
         self.skip_space();
         let rest = self.rest();
@@ -107,7 +107,7 @@ impl<'a> Cursor<'a> {
     }
 }
 
-/// A word as messages show it: of one that is long, the beginning.
+/// A word as messages show it; a long one is shortened.
 pub(super) fn shown(word: &str) -> Cow<'_, str> {
     match word.char_indices().nth(40) {
         Some((end, _)) => format!("{}…", &word[..end]).into(),
@@ -133,7 +133,7 @@ impl<'a> Word<'a> {
         Some((Self { text: before, ..*self }, Self { at, text: behind }))
     }
 
-    /// The name in front of `=`, and what is behind.
+    /// The name before `=`, and the text after it.
     pub(super) fn named(&self) -> (&'a str, Option<Self>) {
         self.split('=').map_or((self.text, None), |(name, value)| (name.text, Some(value)))
     }
@@ -165,7 +165,7 @@ impl<'a> Word<'a> {
             Err(_) => None,
         };
         match number {
-            None => Err(self.wrong(format!("‘{}’ is no number", shown(self.text)))),
+            None => Err(self.wrong(format!("‘{}’ is not a number", shown(self.text)))),
             Some(number) if number > most && radix == 16 => {
                 Err(self.wrong(format!("‘{}’ is more than {most:#x}", shown(self.text))))
             }
@@ -191,7 +191,7 @@ impl<'a> Word<'a> {
     }
 
     pub(super) fn no_ipv4(&self) -> Wrong {
-        self.wrong(format!("‘{}’ is no IPv4 address", shown(self.text)))
+        self.wrong(format!("‘{}’ is not an IPv4 address", shown(self.text)))
     }
 
     pub(super) fn ethernet(&self) -> Read<u64> {
@@ -209,6 +209,6 @@ impl<'a> Word<'a> {
     }
 
     pub(super) fn no_ethernet(&self) -> Wrong {
-        self.wrong(format!("‘{}’ is no Ethernet address", shown(self.text)))
+        self.wrong(format!("‘{}’ is not an Ethernet address", shown(self.text)))
     }
 }

@@ -55,10 +55,10 @@ pub const LAST: u32 = 1 << 31;
 /// The bit of an entry's word 6 that says that the rule has Ethernet addresses. No key has it, and no mask.
 pub const ETHER: u32 = 0x80;
 
-/// A bit that no key has: an entry that asks for it never holds.
+/// A bit that no key has: an entry that requires it never matches.
 const NEVER: u32 = 0x40;
 
-/// Words in front of the nodes.
+/// The number of words before the nodes.
 const HEADER: usize = 16 + 2 * MOST_TREES;
 
 /// An entry, or a rule's Ethernet addresses.
@@ -81,19 +81,19 @@ pub(super) struct Parts<'a> {
 }
 
 impl Image {
-    /// Makes the trees of rules.
+    /// Builds the trees of rules.
     pub(super) fn new(rules: &[Rule]) -> Self {
         Self::of_forest(rules, &Forest::new(rules))
     }
 
-    /// Makes one tree of rules, which takes less time.
+    /// Builds one tree of rules, which takes less time.
     pub(super) fn of_few(rules: &[Rule]) -> Self {
         Self::of_forest(rules, &Forest::of_one_tree(rules))
     }
 
     fn of_forest(rules: &[Rule], forest: &Forest) -> Self {
         let mut nodes: Vec<[u32; 2]> = Vec::with_capacity(forest.nodes.len());
-        // The first one is never used, for a leaf's value is not 0; the second one is what empty leaves have.
+        // The first entry is never used, because a leaf's value is not 0. Empty leaves use the second one.
         let never = [0, 0, 0, 0, 0, 0, NEVER, NEVER];
         let mut entries = vec![never; 2];
         let mut numbers = vec![LAST; 2];
@@ -151,12 +151,12 @@ impl Image {
         Self { words }
     }
 
-    /// The words; what they mean is told in the module's text.
+    /// The words; the module's documentation describes them.
     pub fn words(&self) -> &[u32] {
         &self.words
     }
 
-    /// How many rules there are.
+    /// The number of rules.
     pub fn rules(&self) -> usize {
         self.word(3) as usize
     }
@@ -223,7 +223,7 @@ fn ether(rule: &Rule) -> Row {
     [v0, m0, v1, m1, v2, m2, 0, 0]
 }
 
-/// Whether a packet satisfies the rule of an entry, but for its Ethernet addresses.
+/// True if a packet matches the rule of an entry, apart from its Ethernet addresses.
 #[inline(always)]
 pub(super) fn holds(entry: &Row, key: &Key) -> bool {
     let key = key.words();
@@ -234,7 +234,7 @@ pub(super) fn holds(entry: &Row, key: &Key) -> bool {
     (odd == 0) & within(key[6] >> 16, entry[4]) & within(key[6] & 0xffff, entry[5])
 }
 
-/// Whether a packet has the Ethernet addresses of a rule.
+/// True if a packet has the Ethernet addresses of a rule.
 #[inline(always)]
 pub(super) fn holds_ether(ether: &Row, key: &Key) -> bool {
     let key = key.words();

@@ -1,4 +1,4 @@
-//! What a classifier reads of a packet: seven fields in eight words.
+//! The part of a packet that a classifier reads: seven fields in eight words.
 
 /// The fields of a packet that rules look at.
 ///
@@ -20,14 +20,14 @@
 pub struct Key([u32; Key::WORDS]);
 
 impl Key {
-    /// Words of a key.
+    /// The number of words of a key.
     pub const WORDS: usize = 8;
 
     /// Flag: the packet has Ethernet addresses.
     pub const ETHERNET: u32 = 1;
     /// Flag: it has an EtherType.
     pub const TYPE: u32 = 2;
-    /// Flag: it has an IPv4 header, and with it addresses and protocol.
+    /// Flag: it has an IPv4 header, and therefore addresses and a protocol.
     pub const IPV4: u32 = 4;
     /// Flag: it has ports of TCP or UDP.
     pub const PORTS: u32 = 8;
@@ -63,7 +63,7 @@ impl Key {
         key
     }
 
-    /// Reads an IPv4 datagram without a link header: Ethernet addresses and EtherType are absent.
+    /// Reads an IPv4 datagram without a link header. Ethernet addresses and EtherType are absent.
     #[inline(always)]
     pub fn of_datagram(datagram: &[u8]) -> Self {
         let mut key = Self::default();
@@ -126,7 +126,7 @@ impl Key {
         }
     }
 
-    /// A key of its words; the last one counts as 0.
+    /// A key with these words; the last one is taken as 0.
     pub const fn from_words(words: [u32; Self::WORDS]) -> Self {
         let [w0, w1, w2, w3, w4, w5, w6, _] = words;
         Self([w0, w1, w2, w3, w4, w5, w6, 0])
@@ -138,7 +138,7 @@ impl Key {
         &self.0
     }
 
-    /// The key with the bits alone that are set in `mask`.
+    /// The key with only the bits that are set in `mask`.
     #[inline(always)]
     #[must_use]
     pub fn masked(&self, mask: &[u32; Self::WORDS]) -> Self {
@@ -149,7 +149,7 @@ impl Key {
         key
     }
 
-    /// Whether the packet has all fields of these flags.
+    /// True if the packet has all fields of these flags.
     #[inline]
     pub fn has(&self, flags: u32) -> bool {
         self.0[3] & flags == flags
@@ -185,13 +185,13 @@ impl Key {
 const VLAN: u16 = 0x8100;
 const SERVICE_VLAN: u16 = 0x88a8;
 const IPV4: u16 = 0x0800;
-/// Values below are lengths (IEEE 802.3).
+/// Smaller values are lengths (IEEE 802.3).
 pub(super) const LOWEST_TYPE: u16 = 0x0600;
 const OFFSET_MASK: u16 = 0x1fff;
 const TCP: u8 = 6;
 const UDP: u8 = 17;
 
-/// The type behind VLAN tags, and what follows it; nothing if a tag is cut off.
+/// The type after VLAN tags, and what follows it; `None` if a tag is truncated.
 #[cold]
 fn behind_tags(mut ether_type: u16, mut rest: &[u8]) -> Option<(u16, &[u8])> {
     while ether_type == VLAN || ether_type == SERVICE_VLAN {
@@ -201,7 +201,7 @@ fn behind_tags(mut ether_type: u16, mut rest: &[u8]) -> Option<(u16, &[u8])> {
     Some((ether_type, rest))
 }
 
-/// The four bytes behind an IP header, unless they are of a later fragment.
+/// The four bytes after an IP header, unless they belong to a later fragment.
 #[inline(always)]
 fn ports_behind(ip: &[u8; 20], datagram: &[u8]) -> Option<[u8; 4]> {
     let header_len = usize::from(ip[0] & 0xf) * 4;
@@ -218,7 +218,7 @@ mod tests {
 
     const ALL: u32 = Key::ETHERNET | Key::TYPE | Key::IPV4 | Key::PORTS;
 
-    /// A frame with a UDP datagram of `options` bytes of options, behind `tags` VLAN tags.
+    /// A frame with a UDP datagram with `options` bytes of IP options, after `tags` VLAN tags.
     fn frame(tags: usize, options: usize) -> Vec<u8> {
         let mut frame = vec![2, 0, 0, 0, 0, 9, 2, 0, 0, 0, 0, 1];
         for tag in 0..tags {
@@ -235,7 +235,7 @@ mod tests {
     }
 
     #[test]
-    fn fields_stand_where_the_layout_says() {
+    fn fields_are_where_the_layout_says() {
         let key = Key::of_frame(&frame(0, 0));
         let [w0, w1, w2, w3, w4, w5, w6, w7] = *key.words();
         assert_eq!([w0, w1, w2], [0x0200_0000, 0x0009_0200, 0x0000_0001]);
@@ -247,7 +247,7 @@ mod tests {
     }
 
     #[test]
-    fn tags_and_options_are_looked_behind() {
+    fn fields_after_tags_and_options_are_found() {
         let plain = Key::of_frame(&frame(0, 0));
         for (tags, options) in [(1, 0), (2, 0), (9, 0), (0, 4), (0, 40), (2, 8)] {
             assert_eq!(Key::of_frame(&frame(tags, options)), plain, "{tags} {options}");
@@ -255,7 +255,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_cut_off_is_absent() {
+    fn fields_of_truncated_packets_are_absent() {
         let whole = frame(2, 4);
         for len in 0..=whole.len() {
             let key = Key::of_frame(&whole[..len]);
@@ -293,7 +293,7 @@ mod tests {
     }
 
     #[test]
-    fn lengths_are_no_types() {
+    fn lengths_are_not_ether_types() {
         let mut frame = frame(0, 0);
         frame[12..14].copy_from_slice(&[0x05, 0xff]);
         let key = Key::of_frame(&frame);
@@ -304,7 +304,7 @@ mod tests {
     }
 
     #[test]
-    fn slices_say_what_the_frame_says() {
+    fn the_key_of_slices_equals_that_of_the_frame() {
         for (tags, options) in [(0, 0), (1, 4), (2, 0)] {
             let frame = frame(tags, options);
             let network = 14 + 4 * tags;

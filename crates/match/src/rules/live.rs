@@ -1,12 +1,12 @@
-//! Rules that come and go while packets are classified.
+//! Rules that change while packets are classified.
 //!
-//! Making the trees of 10,000 rules takes too long to be done for each change. So a rule that is taken out gets a
-//! bit in a list of the removed, which a search asks when it has found one, and rules that are put in have small trees of
-//! their own: of two rules found the earlier one decides. After [`LiveRules::MANY_CHANGES`] all is better made
-//! anew, beside, while changes go on: [`LiveRules::renewed`] and [`LiveRules::moved_to`].
+//! Building the trees of 10,000 rules takes too long to be done for each change. So a removed rule gets a bit in a
+//! list of removed rules, which a search checks when it has found a rule. Inserted rules have small trees of their
+//! own: of two rules that are found, the earlier one decides. After [`LiveRules::MANY_CHANGES`], all trees should be
+//! rebuilt in the background, while changes continue: [`LiveRules::renewed`] and [`LiveRules::moved_to`].
 //!
-//! A `LiveRules` does not change. A change makes another one, which shares the trees; whoever classifies goes on with
-//! the one that they have and never waits.
+//! A `LiveRules` is immutable. A change makes another one, which shares the trees. Threads that classify continue
+//! with the old one, and never wait.
 
 use std::sync::Arc;
 
@@ -15,51 +15,51 @@ use super::key::Key;
 use super::rule::{Action, Rule, RuleSet};
 use super::table::{Changes, DROP, table};
 
-/// Rules, and what has changed of them.
+/// Rules, and their changes.
 ///
-/// A rule is told by its *place*, which is its position in the order at that moment, or by its *number*, which it keeps
-/// until the trees are made anew.
+/// A rule is identified by its *place*, which is its present position in the order, or by its *number*, which it
+/// keeps until the trees are rebuilt.
 #[derive(Clone, Debug)]
 pub struct LiveRules {
     trees: Classifier,
-    /// The rules that the trees were made of, with the numbers from 0 on.
+    /// The rules from which the trees were built; their numbers begin at 0.
     original: Arc<[Rule]>,
-    /// The rules that have been put in since, with the numbers behind; those that went again are still here.
+    /// The rules that were inserted since, with the following numbers. Those that were removed again are still here.
     later: Vec<Rule>,
-    /// The numbers of the rules in their order.
+    /// The numbers of the rules in their present order.
     order: Vec<u32>,
-    /// A bit for each original rule that has been taken out.
+    /// A bit for each original rule that was removed.
     removed: Vec<u32>,
     added: Option<Added>,
     mask: [u32; Key::WORDS],
     changes: usize,
 }
 
-/// Trees of the rules that have been put in, in their order.
+/// Trees of the inserted rules, in their order.
 #[derive(Clone, Debug)]
 struct Added {
     trees: Classifier,
-    /// The number of each.
+    /// The number of each rule.
     numbers: Vec<u32>,
-    /// Before which original rule each stands.
+    /// The original rule before which each rule is.
     before: Vec<u32>,
 }
 
-/// There is no rule at a place.
+/// There is no rule at this place.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
-#[error("no rule {place}, there are {rules}")]
+#[error("there is no rule {place}; the number of rules is {rules}")]
 pub struct NoSuchRule {
-    /// The place that was asked for, from 0 on.
+    /// The requested place, from 0.
     pub place: usize,
-    /// How many rules there are.
+    /// The number of rules.
     pub rules: usize,
 }
 
 impl LiveRules {
-    /// So many changes are kept apart.
+    /// The number of changes after which the trees should be rebuilt.
     pub const MANY_CHANGES: usize = 64;
 
-    /// Makes the trees of rules.
+    /// Builds the trees of rules.
     pub fn new(rules: RuleSet) -> Self {
         let count = rules.rules.len();
         Self {
@@ -74,12 +74,12 @@ impl LiveRules {
         }
     }
 
-    /// How many rules there are.
+    /// The number of rules.
     pub fn len(&self) -> usize {
         self.order.len()
     }
 
-    /// Whether there are none.
+    /// True if there are no rules.
     pub fn is_empty(&self) -> bool {
         self.order.is_empty()
     }
@@ -94,7 +94,7 @@ impl LiveRules {
         &self.order
     }
 
-    /// Numbers lie below this one.
+    /// All numbers are below this one.
     pub fn numbers_end(&self) -> usize {
         self.original.len() + self.later.len()
     }
@@ -107,18 +107,19 @@ impl LiveRules {
         self.original.get(number).or_else(later)
     }
 
-    /// What is done with packets that satisfy the rule with this number first.
+    /// The action of the rule with this number.
     #[inline]
     pub fn action(&self, number: u32) -> Option<Action> {
         self.rule(number).map(|rule| rule.action)
     }
 
-    /// The bits of a key that rules look at, beside the flags: packets that are equal in these have the same rule.
+    /// The bits of a key that the rules examine, including the flags. Packets that are equal in these bits match the
+    /// same rule.
     pub fn mask(&self) -> &[u32; Key::WORDS] {
         &self.mask
     }
 
-    /// Bytes that a search reads, at most.
+    /// The maximum number of bytes that a search reads.
     pub fn bytes(&self) -> usize {
         self.trees.bytes() + self.added.as_ref().map_or(0, |added| added.trees.bytes())
     }
@@ -128,7 +129,7 @@ impl LiveRules {
         &self.trees
     }
 
-    /// For each key the number of the first rule that it satisfies, or [`NONE`].
+    /// For each key, finds the number of the first rule that matches it, or [`NONE`].
     #[inline(always)]
     pub fn classify(&self, keys: &[Key], found: &mut [u32]) {
         self.trees.classify_but(&self.removed, keys, found);
@@ -137,7 +138,7 @@ impl LiveRules {
         }
     }
 
-    /// The same with a rule in front of the one at `place`, or behind all.
+    /// A copy with a rule inserted before the one at `place`, or after all.
     #[must_use]
     pub fn with(&self, place: usize, rule: Rule) -> Self {
         let mut live = self.clone();
@@ -146,10 +147,10 @@ impl LiveRules {
         live
     }
 
-    /// The same without the rule at `place`.
+    /// A copy without the rule at `place`.
     ///
     /// # Errors
-    /// There is none.
+    /// There is no such rule.
     pub fn without(&self, place: usize) -> Result<Self, NoSuchRule> {
         let mut live = self.clone();
         live.take(place)?;
@@ -157,10 +158,10 @@ impl LiveRules {
         Ok(live)
     }
 
-    /// The same with another rule at `place`.
+    /// A copy with another rule at `place`.
     ///
     /// # Errors
-    /// There is none.
+    /// There is no such rule.
     pub fn replaced(&self, place: usize, rule: Rule) -> Result<Self, NoSuchRule> {
         let mut live = self.clone();
         live.take(place)?;
@@ -169,19 +170,19 @@ impl LiveRules {
         Ok(live)
     }
 
-    /// Whether so much has changed that the trees are better made anew.
+    /// True if there are so many changes that the trees should be rebuilt.
     pub fn has_changed_much(&self) -> bool {
         self.changes >= Self::MANY_CHANGES
     }
 
-    /// The same rules in trees that are made anew.
+    /// The same rules with rebuilt trees.
     #[must_use]
     pub fn renewed(&self) -> Self {
         Self::new(RuleSet { rules: self.rules().copied().collect() })
     }
 
-    /// The rules of `self` in the trees of `renewed`, which was made of what `self` was at the time of `before`. Nothing
-    /// if the two have not come from each other by changes.
+    /// The rules of `self` in the trees of `renewed`, which was made from `before`, an earlier state of `self`.
+    /// `None` if `self` does not come from `before` by changes.
     pub fn moved_to(&self, renewed: Self, before: &Self) -> Option<Self> {
         if !Arc::ptr_eq(&self.original, &before.original) {
             return None;
@@ -215,9 +216,9 @@ impl LiveRules {
         Some(moved)
     }
 
-    /// All of it as one array of words, for a GPU: [`table`](super::table).
+    /// Everything as one array of words, for a GPU: [`table`](super::table).
     ///
-    /// `miss` is the action of packets that satisfy no rule, [`DROP`](super::DROP) to drop them.
+    /// `miss` is the action for packets without a matching rule; [`DROP`](super::DROP) drops them.
     pub fn table(&self, miss: u32) -> Vec<u32> {
         let action = |number: u32| match self.action(number) {
             Some(Action::Output(output)) => output.into(),
@@ -262,7 +263,7 @@ impl LiveRules {
         self.removed[number / 32] |= 1 << (number % 32);
     }
 
-    /// Makes the trees of the rules that have been put in.
+    /// Builds the trees of the inserted rules.
     fn gather_added(&mut self) {
         let count = self.original.len() as u32;
         let (mut rules, mut numbers, mut before) = (Vec::new(), Vec::new(), Vec::new());
@@ -286,7 +287,7 @@ impl LiveRules {
 }
 
 impl Added {
-    /// Lowers what has been found to rules that have been put in in front of it.
+    /// Replaces what was found by inserted rules that come before it.
     #[inline(always)]
     fn classify(&self, keys: &[Key], found: &mut [u32]) {
         for (keys, found) in keys.chunks(BLOCK).zip(found.chunks_mut(BLOCK)) {
@@ -304,7 +305,7 @@ impl Added {
     }
 }
 
-/// The bits of a key that a rule looks at besides.
+/// Adds the bits of a key that a rule examines to a mask.
 fn add_mask(mut mask: [u32; Key::WORDS], rule: &Rule) -> [u32; Key::WORDS] {
     let of_rule = rule.key_mask();
     mask.iter_mut().zip(of_rule).for_each(|(mask, of_rule)| *mask |= of_rule);

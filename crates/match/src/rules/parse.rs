@@ -20,21 +20,21 @@ use super::key::LOWEST_TYPE;
 use super::rule::{Action, ETHER_BITS, Masked, Ports, Rule, RuleSet};
 
 impl RuleSet {
-    /// Errors that are reported of one text; what comes behind is not read.
+    /// The maximum number of errors that are reported for one text; the rest of the text is not read.
     pub const MOST_ERRORS: usize = 20;
 
-    /// Reads rules, one a line.
+    /// Reads rules, one per line.
     ///
     /// # Errors
-    /// The first error of each line that is wrong, up to [`MOST_ERRORS`](Self::MOST_ERRORS).
+    /// The first error of each wrong line, up to [`MOST_ERRORS`](Self::MOST_ERRORS).
     pub fn parse(text: &str) -> Result<Self, Vec<RuleError>> {
         Self::parse_for(MOST_OUTPUTS, text)
     }
 
-    /// Reads rules for an element with so many outputs.
+    /// Reads rules for an element with this number of outputs.
     ///
     /// # Errors
-    /// As [`parse`](Self::parse), and for an output that there is not.
+    /// As [`parse`](Self::parse); and an action that names another output.
     pub fn parse_for(outputs: usize, text: &str) -> Result<Self, Vec<RuleError>> {
         let (mut rules, mut errors) = (Vec::new(), Vec::new());
         // Some editors begin every file with a byte order mark.
@@ -71,17 +71,17 @@ impl FromStr for Rule {
 }
 
 impl Rule {
-    /// Reads one rule for an element with so many outputs.
+    /// Reads one rule for an element with this number of outputs.
     ///
     /// # Errors
-    /// What is wrong, on line 1.
+    /// The error, on line 1.
     pub fn parse_for(outputs: usize, line: &str) -> Result<Self, RuleError> {
-        // Else a second rule behind a comment would be taken for a part of that.
+        // Otherwise a second rule after a comment would be taken for a part of the comment.
         if let Some((comment, behind)) = line.split_once('#')
             && let Some((_, more)) = behind.split_once('\n')
             && !more.trim().is_empty()
         {
-            let message = "one rule is expected, and nothing behind its comment".to_owned();
+            let message = "one rule is expected, and nothing after its comment".to_owned();
             let line = 2 + comment.matches('\n').count();
             return Err(RuleError { line, column: 1, message });
         }
@@ -106,9 +106,9 @@ fn rule(line: &mut Cursor<'_>, outputs: usize) -> Read<Rule> {
     Ok(rule)
 }
 
-/// What stands behind the protocol.
+/// Reads what follows the protocol.
 fn rest(line: &mut Cursor<'_>, outputs: usize, rule: &mut Rule) -> Read<()> {
-    /// Words that may stand there, besides numbers.
+    /// Words that may occur there, besides numbers.
     const NAMES: [&str; 4] = ["eth_src", "eth_dst", "eth_type", "drop"];
     let mut seen = [false; NAMES.len()];
     let mut may_be_flags = true;
@@ -130,22 +130,25 @@ fn rest(line: &mut Cursor<'_>, outputs: usize, rule: &mut Rule) -> Read<()> {
             (_, None) if may_be_flags && word.text.contains('/') => flags(&word)?,
             (text, None) if text.bytes().all(|byte| byte.is_ascii_digit()) => {
                 if !is_last {
-                    return Err(line.wrong_word("nothing may follow the action"));
+                    return Err(line.wrong_word("expected nothing after the action"));
                 }
                 let output = word.number(MOST_OUTPUTS as u64 - 1)?;
                 if output >= outputs as u64 {
-                    return Err(word.wrong(format!("no output {output}, there are {outputs}")));
+                    return Err(word.wrong(format!(
+                        "there is no output {output}; the number of \
+                                                   outputs is {outputs}"
+                    )));
                 }
                 rule.action = Action::Output(output as u16);
                 return Ok(());
             }
-            ("drop", None) => return Err(line.wrong_word("nothing may follow the action")),
+            ("drop", None) => return Err(line.wrong_word("expected nothing after the action")),
             (_, None) if known.is_some() => {
                 return Err(word.wrong(format!("expected ‘{name}=’ and a value")));
             }
             _ => {
                 let near = nearest(name, NAMES);
-                let hint = near.map_or(String::new(), |near| format!("; is it ‘{near}’?"));
+                let hint = near.map_or(String::new(), |near| format!("; did you mean ‘{near}’?"));
                 let expected = "expected eth_src=, eth_dst=, eth_type=, an output number or ‘drop’";
                 let shown = shown(word.text);
                 return Err(word.wrong(format!("unknown word ‘{shown}’, {expected}{hint}")));
@@ -158,14 +161,14 @@ fn rest(line: &mut Cursor<'_>, outputs: usize, rule: &mut Rule) -> Read<()> {
     }
 }
 
-/// Outputs that rules can name: numbers from there on are reasons to drop.
+/// The number of outputs that rules can name. Higher numbers encode drop reasons.
 const MOST_OUTPUTS: usize = 0xff00;
 
 fn flags(word: &Word<'_>) -> Read<()> {
     let (value, mask) = word.halves("TCP flags and their mask")?;
     value.number(0xffff)?;
     if mask.number(0xffff)? != 0 {
-        let message = "TCP flags are none of the fields that are looked at: the mask must be 0";
+        let message = "TCP flags are not examined: the mask must be 0";
         return Err(mask.wrong(message));
     }
     Ok(())
@@ -185,7 +188,7 @@ fn net(line: &mut Cursor<'_>, end: &str) -> Read<Masked<u32>> {
         Some(mask) => match mask.decimal(32) {
             Ok(len) => Ok(Masked::prefix(address, len as u8)),
             Err(_) => Err(mask.wrong(format!(
-                "‘{}’ is no prefix length, 0 to 32, and no mask",
+                "‘{}’ is neither a prefix length, 0 to 32, nor a mask",
                 shown(mask.text)
             ))),
         },
@@ -204,7 +207,7 @@ fn ports(line: &mut Cursor<'_>, end: &str) -> Read<Ports> {
     let last = line.port(end)?;
     Ports::new(first, last).ok_or_else(|| Wrong {
         at: start,
-        message: format!("the first {end} port, {first}, is behind the last one, {last}"),
+        message: format!("the first {end} port, {first}, is greater than the last one, {last}"),
     })
 }
 
@@ -222,7 +225,7 @@ fn ether_type(word: &Word<'_>) -> Read<Masked<u16>> {
     let Some((value, mask)) = word.split('/') else {
         let value = word.number(0xffff)?;
         if value < LOWEST_TYPE.into() {
-            return Err(word.wrong("below 0x0600 there are lengths, not types"));
+            return Err(word.wrong("values below 0x0600 are lengths, not types"));
         }
         return Ok(Masked::new(value as u16, u16::MAX));
     };
@@ -282,7 +285,7 @@ pub(super) mod tests {
     }
 
     #[test]
-    fn of_a_long_word_messages_show_the_beginning() {
+    fn messages_shorten_long_words() {
         let long = "é".repeat(1 << 16);
         let rest = "1.2.3.4/8 0:1 0:1 6/0xff";
         for line in [
@@ -298,21 +301,21 @@ pub(super) mod tests {
         }
     }
 
-    /// Each line with what is said about it, and the text at which it is said.
+    /// Each line, its error, and the text at the error's position.
     #[test]
-    fn what_is_wrong_is_said_where() {
+    fn errors_have_a_position() {
         let words = "expected eth_src=, eth_dst=, eth_type=, an output number or ‘drop’";
         let cases: &[(&str, &str, &str)] = &[
             ("1.2.3.4/5", "1.2.3.4/5", "expected ‘@’ and the source prefix, not ‘1.2.3.4/5’"),
             ("@", "", "expected the source prefix, such as 10.0.0.0/8, not the end of the line"),
-            ("@1.2.3/8", "1.2.3/8", "‘1.2.3’ is no IPv4 address"),
-            ("@1.2.3.4.5/8", "1.2.3.4.5", "‘1.2.3.4.5’ is no IPv4 address"),
-            ("@1.2.3.256/8", "1.2.3.256", "‘1.2.3.256’ is no IPv4 address"),
-            ("@1.2.3.+4/8", "1.2.3.+4", "‘1.2.3.+4’ is no IPv4 address"),
-            ("@1.2.3.4/33", "33", "‘33’ is no prefix length, 0 to 32, and no mask"),
-            ("@1.2.3.4/", "", "‘’ is no prefix length, 0 to 32, and no mask"),
-            ("@1.2.3.4/255.0.0", "255.0.0", "‘255.0.0’ is no IPv4 address"),
-            ("@1.2.3.4/8 x", "x", "‘x’ is no IPv4 address"),
+            ("@1.2.3/8", "1.2.3/8", "‘1.2.3’ is not an IPv4 address"),
+            ("@1.2.3.4.5/8", "1.2.3.4.5", "‘1.2.3.4.5’ is not an IPv4 address"),
+            ("@1.2.3.256/8", "1.2.3.256", "‘1.2.3.256’ is not an IPv4 address"),
+            ("@1.2.3.+4/8", "1.2.3.+4", "‘1.2.3.+4’ is not an IPv4 address"),
+            ("@1.2.3.4/33", "33", "‘33’ is neither a prefix length, 0 to 32, nor a mask"),
+            ("@1.2.3.4/", "", "‘’ is neither a prefix length, 0 to 32, nor a mask"),
+            ("@1.2.3.4/255.0.0", "255.0.0", "‘255.0.0’ is not an IPv4 address"),
+            ("@1.2.3.4/8 x", "x", "‘x’ is not an IPv4 address"),
             ("@1.2.3.4/8 1.2.3.4/8", "", "expected a source port, not the end of the line"),
             ("@1.2.3.4/8 1.2.3.4/8 www", "www", "expected a source port, not ‘www’"),
             ("@1.2.3.4/8 1.2.3.4/8 1 2", "2", "expected ‘:’ and the last source port, not ‘2’"),
@@ -321,7 +324,7 @@ pub(super) mod tests {
             (
                 "@1.2.3.4/8 1.2.3.4/8 0:1 9:8",
                 "9:8",
-                "the first destination port, 9, is behind the last one, 8",
+                "the first destination port, 9, is greater than the last one, 8",
             ),
             (
                 "@1.2.3.4/8 1.2.3.4/8 0:1 0:1",
@@ -334,8 +337,8 @@ pub(super) mod tests {
                 "expected a protocol and its mask, such as 0x06/0xff, not ‘tcp’",
             ),
             ("@1.2.3.4/8 1.2.3.4/8 0:1 0:1 0x100/1", "0x100", "‘0x100’ is more than 0xff"),
-            ("@1.2.3.4/8 1.2.3.4/8 0:1 0:1 1/0xfg", "0xfg", "‘0xfg’ is no number"),
-            ("@1.2.3.4/8 1.2.3.4/8 0:1 0:1 1/-1", "-1", "‘-1’ is no number"),
+            ("@1.2.3.4/8 1.2.3.4/8 0:1 0:1 1/0xfg", "0xfg", "‘0xfg’ is not a number"),
+            ("@1.2.3.4/8 1.2.3.4/8 0:1 0:1 1/-1", "-1", "‘-1’ is not a number"),
             (
                 "@1.2.3.4/8 1.2.3.4/8 0:1 0:1 6/0xff",
                 "",
@@ -344,7 +347,7 @@ pub(super) mod tests {
             (
                 "@1.2.3.4/8 1.2.3.4/8 0:1 0:1 6/0xff 0x0/0x200 1",
                 "0x200",
-                "TCP flags are none of the fields that are looked at: the mask must be 0",
+                "TCP flags are not examined: the mask must be 0",
             ),
             (
                 "@1.2.3.4/8 1.2.3.4/8 0:1 0:1 6/0xff 0/0",
@@ -359,34 +362,34 @@ pub(super) mod tests {
             (
                 "@1.2.3.4/8 1.2.3.4/8 0:1 0:1 6/0xff dorp",
                 "dorp",
-                &format!("unknown word ‘dorp’, {words}; is it ‘drop’?"),
+                &format!("unknown word ‘dorp’, {words}; did you mean ‘drop’?"),
             ),
             (
                 "@1.2.3.4/8 1.2.3.4/8 0:1 0:1 6/0xff eth_scr=1:2:3:4:5:6 1",
                 "eth_scr",
-                &format!("unknown word ‘eth_scr=1:2:3:4:5:6’, {words}; is it ‘eth_src’?"),
+                &format!("unknown word ‘eth_scr=1:2:3:4:5:6’, {words}; did you mean ‘eth_src’?"),
             ),
             (
                 "@1.2.3.4/8 1.2.3.4/8 0:1 0:1 6/0xff eth_src=1:2:3:4:5 1",
                 "1:2:3:4:5 1",
-                "‘1:2:3:4:5’ is no Ethernet address",
+                "‘1:2:3:4:5’ is not an Ethernet address",
             ),
             (
                 "@1.2.3.4/8 1.2.3.4/8 0:1 0:1 6/0xff eth_dst=1:2:3:4:5:6/7 1",
                 "7 1",
-                "‘7’ is no Ethernet address",
+                "‘7’ is not an Ethernet address",
             ),
             (
                 "@1.2.3.4/8 1.2.3.4/8 0:1 0:1 6/0xff eth_dst=1:2:3:4:5:6:7 1",
                 "1:2:3:4:5:6:7 1",
-                "‘1:2:3:4:5:6:7’ is no Ethernet address",
+                "‘1:2:3:4:5:6:7’ is not an Ethernet address",
             ),
             (
                 "@1.2.3.4/8 1.2.3.4/8 0:1 0:1 6/0xff eth_type=0x5ff 1",
                 "0x5ff",
-                "below 0x0600 there are lengths, not types",
+                "values below 0x0600 are lengths, not types",
             ),
-            ("@1.2.3.4/8 1.2.3.4/8 0:1 0:1 6/0xff eth_type=ip 1", "ip 1", "‘ip’ is no number"),
+            ("@1.2.3.4/8 1.2.3.4/8 0:1 0:1 6/0xff eth_type=ip 1", "ip 1", "‘ip’ is not a number"),
             (
                 "@1.2.3.4/8 1.2.3.4/8 0:1 0:1 6/0xff eth_type 1",
                 "eth_type",
@@ -400,12 +403,12 @@ pub(super) mod tests {
             (
                 "@1.2.3.4/8 1.2.3.4/8 0:1 0:1 6/0xff 1 2",
                 "2",
-                "nothing may follow the action, not ‘2’",
+                "expected nothing after the action, not ‘2’",
             ),
             (
                 "@1.2.3.4/8 1.2.3.4/8 0:1 0:1 6/0xff drop x",
                 "x",
-                "nothing may follow the action, not ‘x’",
+                "expected nothing after the action, not ‘x’",
             ),
             ("@1.2.3.4/8 1.2.3.4/8 0:1 0:1 6/0xff 65280", "65280", "‘65280’ is more than 65279"),
         ];
@@ -422,11 +425,15 @@ pub(super) mod tests {
     }
 
     #[test]
-    fn there_must_be_the_output() {
+    fn the_output_of_an_action_must_exist() {
         let line = "@1.2.3.4/8 1.2.3.4/8 0:1 0:1 6/0xff 2";
         assert_eq!(Rule::parse_for(3, line).unwrap(), one(line));
         let error = Rule::parse_for(2, line).unwrap_err();
-        assert_eq!(error.to_string(), "line 1, column 37: no output 2, there are 2");
+        assert_eq!(
+            error.to_string(),
+            "line 1, column 37: there is no output 2; the number of \
+                                       outputs is 2"
+        );
         assert_eq!(RuleSet::parse_for(2, line).unwrap_err(), [error]);
     }
 
@@ -436,10 +443,10 @@ pub(super) mod tests {
         assert_eq!(errors.iter().map(|error| error.line).collect::<Vec<_>>(), [1, 4, 5]);
         assert_eq!(RuleSet::parse(&"x\n".repeat(100)).unwrap_err().len(), RuleSet::MOST_ERRORS);
         let column = RuleSet::parse("@1.2.3.4 ä").unwrap_err();
-        assert_eq!(column[0].to_string(), "line 1, column 10: ‘ä’ is no IPv4 address");
+        assert_eq!(column[0].to_string(), "line 1, column 10: ‘ä’ is not an IPv4 address");
     }
 
-    /// Any rule whatever.
+    /// A random rule.
     pub(in crate::rules) fn any_rule() -> impl Strategy<Value = Rule> {
         let mask = prop_oneof![
             Just(0),
@@ -468,7 +475,7 @@ pub(super) mod tests {
 
     proptest! {
         #[test]
-        fn what_is_printed_parses_back(rules in proptest::collection::vec(any_rule(), 0..20)) {
+        fn printed_rules_can_be_parsed(rules in proptest::collection::vec(any_rule(), 0..20)) {
             let rules = RuleSet { rules };
             prop_assert_eq!(RuleSet::parse(&rules.to_string()).unwrap(), rules);
         }

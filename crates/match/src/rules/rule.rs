@@ -1,4 +1,4 @@
-//! Rules and sets of them.
+//! Rules and sets of rules.
 
 use std::fmt;
 use std::net::Ipv4Addr;
@@ -6,7 +6,7 @@ use std::ops::BitAnd;
 
 use super::key::{Key, LOWEST_TYPE};
 
-/// A value of which the bits in a mask count.
+/// A value and a mask: only the bits of the mask count.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash)]
 pub struct Masked<T> {
     value: T,
@@ -14,17 +14,17 @@ pub struct Masked<T> {
 }
 
 impl<T: Copy + Default + PartialEq + BitAnd<Output = T>> Masked<T> {
-    /// Values that are equal to `value` in the bits of `mask`.
+    /// Matches values that are equal to `value` in the bits of `mask`.
     pub fn new(value: T, mask: T) -> Self {
         Self { value: value & mask, mask }
     }
 
-    /// Whether every value will do, so that the field is not asked for at all.
+    /// True if every value matches, so that the field is not examined.
     pub fn is_any(&self) -> bool {
         self.mask == T::default()
     }
 
-    /// Whether a value is meant.
+    /// True if a value matches.
     pub fn holds(&self, value: T) -> bool {
         value & self.mask == self.value
     }
@@ -41,13 +41,13 @@ impl<T: Copy + Default + PartialEq + BitAnd<Output = T>> Masked<T> {
 }
 
 impl Masked<u32> {
-    /// A prefix of `len` bits, 0 to 32; bits of `address` behind it do not count.
+    /// A prefix of `len` bits, 0 to 32. The other bits of `address` are ignored.
     pub fn prefix(address: u32, len: u8) -> Self {
         let mask = u32::MAX.checked_shl(32_u32.saturating_sub(len.into())).unwrap_or(0);
         Self::new(address, mask)
     }
 
-    /// Bits of the prefix, if it is one.
+    /// The length of the prefix, if it is one.
     pub fn prefix_len(&self) -> Option<u8> {
         let ones = self.mask.leading_ones();
         (ones == self.mask.count_ones()).then_some(ones as u8)
@@ -62,20 +62,20 @@ pub struct Ports {
 }
 
 impl Ports {
-    /// All of them: the field is not asked for.
+    /// All ports: the field is not examined.
     pub const ANY: Self = Self { first: 0, last: u16::MAX };
 
-    /// The ports from `first` to `last`; `None` when there are none.
+    /// The ports from `first` to `last`; `None` if `first` is greater.
     pub fn new(first: u16, last: u16) -> Option<Self> {
         (first <= last).then_some(Self { first, last })
     }
 
-    /// Whether every port will do, so that the field is not asked for at all.
+    /// True if every port matches, so that the field is not examined.
     pub fn is_any(&self) -> bool {
         *self == Self::ANY
     }
 
-    /// Whether a port is meant.
+    /// True if a port matches.
     pub fn holds(&self, port: u16) -> bool {
         (self.first..=self.last).contains(&port)
     }
@@ -97,7 +97,7 @@ impl Default for Ports {
     }
 }
 
-/// What happens with packets that a rule matches.
+/// The action for packets that a rule matches.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub enum Action {
     /// They leave by this output.
@@ -117,13 +117,13 @@ impl fmt::Display for Action {
 
 /// Conditions on seven fields, all of which must hold, and an action.
 ///
-/// A condition that takes any value asks nothing: the field may be absent. Any other one holds only for packets
-/// that have the field, in the sense of [`Key::of_frame`]:
+/// A condition that accepts any value does not require the field. Any other condition holds only for packets that
+/// have the field, as [`Key::of_frame`] defines it:
 ///
-/// - EtherType: the innermost one; frames whose type field is a length have none.
-/// - IPv4 source, destination and protocol: packets with an IPv4 header, so none of IPv6 or ARP.
-/// - Ports: whole datagrams and first fragments of TCP and UDP over IPv4 whose ports are there. Neither a later
-///   fragment, nor another protocol, nor a packet cut short in front of them.
+/// - EtherType: the innermost one. Frames whose type field is a length have none.
+/// - IPv4 source, destination and protocol: packets with an IPv4 header, not IPv6 or ARP.
+/// - Ports: whole datagrams and first fragments of TCP and UDP over IPv4 that contain the ports. Not later fragments,
+///   other protocols, or packets that end before the ports.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub struct Rule {
     /// Ethernet source, 48 bits.
@@ -142,7 +142,7 @@ pub struct Rule {
     pub source_ports: Ports,
     /// Destination port of TCP or UDP.
     pub destination_ports: Ports,
-    /// What happens.
+    /// The action.
     pub action: Action,
 }
 
@@ -150,7 +150,7 @@ pub struct Rule {
 pub(super) const ETHER_BITS: u64 = 0xffff_ffff_ffff;
 
 impl Rule {
-    /// A rule that every packet satisfies.
+    /// A rule that every packet matches.
     pub fn any(action: Action) -> Self {
         Self {
             ether_source: Masked::default(),
@@ -165,7 +165,7 @@ impl Rule {
         }
     }
 
-    /// The bits of a [`Key`] that the rule looks at.
+    /// The bits of a [`Key`] that the rule examines.
     pub(super) fn key_mask(&self) -> [u32; Key::WORDS] {
         let (to, from) = (self.ether_destination.mask, self.ether_source.mask);
         let ports = |ports: &Ports| if ports.is_any() { 0 } else { 0xffff };
@@ -201,7 +201,7 @@ impl Rule {
         needs
     }
 
-    /// Whether a packet satisfies the rule: the definition, field by field.
+    /// True if a packet matches the rule: the definition, field by field.
     pub fn matches(&self, key: &Key) -> bool {
         let (ether_destination, ether_source) = key.ethernet();
         let (source, destination) = key.addresses();
@@ -246,7 +246,7 @@ impl fmt::Display for Rule {
         }
         if !self.ether_type.is_any() {
             write!(out, "eth_type={:#06x}", self.ether_type.value)?;
-            // With a mask, for the parser takes no length without one.
+            // With a mask, because the parser does not accept a length without one.
             if self.ether_type.mask != u16::MAX || self.ether_type.value < LOWEST_TYPE {
                 write!(out, "/{:#06x}", self.ether_type.mask)?;
             }
@@ -265,7 +265,7 @@ impl fmt::Display for Mac {
     }
 }
 
-/// Rules in their order: the first one that a packet satisfies decides.
+/// Rules in order: the first one that a packet matches decides.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct RuleSet {
     /// The rules, at most [`RuleSet::MOST`].
@@ -273,16 +273,16 @@ pub struct RuleSet {
 }
 
 impl RuleSet {
-    /// Most rules in a set.
+    /// The maximum number of rules in a set.
     pub const MOST: usize = 1 << 20;
 
-    /// The first rule that a packet satisfies, by asking one after the other: what every engine must find.
+    /// The first rule that a packet matches, found by trying one after the other. Every engine must find the same.
     pub fn first_match(&self, key: &Key) -> Option<usize> {
         self.rules.iter().position(|rule| rule.matches(key))
     }
 }
 
-/// The rules, one a line.
+/// The rules, one per line.
 impl fmt::Display for RuleSet {
     fn fmt(&self, out: &mut fmt::Formatter<'_>) -> fmt::Result {
         self.rules.iter().try_for_each(|rule| writeln!(out, "{rule}"))

@@ -30,20 +30,20 @@ pub const TABLE_MAGIC: u32 = u32::from_le_bytes(*b"MRTB");
 /// The action of rules that drop.
 pub const DROP: u32 = u32::MAX - 1;
 
-/// Words in front of everything.
+/// The number of words before the first part.
 const HEADER: usize = 16;
 
-/// What has changed since the trees were made.
+/// The changes since the trees were built.
 #[derive(Clone, Copy)]
 pub(super) struct Changes<'a> {
     pub(super) removed: &'a [u32],
-    /// The image of the rules that have been put in; empty when there is none.
+    /// The image of the inserted rules; empty if there are none.
     pub(super) added: &'a [u32],
     pub(super) numbers: &'a [u32],
     pub(super) before: &'a [u32],
 }
 
-/// Lays a table out.
+/// Makes a table.
 pub(super) fn table(image: &[u32], changes: Changes<'_>, actions: &[u32], miss: u32) -> Vec<u32> {
     let parts = [image, changes.added, changes.numbers, changes.before, changes.removed, actions];
     let size = HEADER + parts.iter().map(|part| part.len().next_multiple_of(8)).sum::<usize>();

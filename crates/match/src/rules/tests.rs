@@ -1,4 +1,4 @@
-//! The classifier against the definition: rules asked one after the other.
+//! Compares the classifier with the definition: rules tried one after the other.
 
 use fastrand::Rng;
 use proptest::prelude::*;
@@ -7,7 +7,7 @@ use super::parse::tests::any_rule;
 use super::rule::ETHER_BITS;
 use super::*;
 
-/// A rule of few different values, so that rules overlap, lie in each other and are the same.
+/// A rule with few different values, so that rules overlap, contain each other or are equal.
 fn narrow_rule(random: &mut Rng) -> Rule {
     let mut net = || {
         let address = random.choice([0x0a00_0000, 0x0a01_8000, 0x0a01_80ff, 0xffff_ffff, 0]);
@@ -50,7 +50,7 @@ fn narrow_rule(random: &mut Rng) -> Rule {
     }
 }
 
-/// A packet at the borders of a rule, in it or just beside, or one that lacks fields.
+/// A packet at the limits of a rule, in it or next to it, or one that lacks fields.
 fn key_near(rule: &Rule, random: &mut Rng) -> Key {
     let mut at_border = |first: u64, last: u64| match random.u8(..8) {
         0 => first.wrapping_sub(1),
@@ -120,7 +120,7 @@ fn overlapping_rules_at_their_borders() {
 }
 
 #[test]
-fn equal_rules_and_rules_in_the_shade() {
+fn equal_rules_and_unreachable_rules() {
     let mut random = Rng::with_seed(3);
     let wide = "@10.0.0.0/8 0.0.0.0/0 0:65535 0:65535 6/255 1".parse().unwrap();
     let narrow = "@10.1.0.0/16 0.0.0.0/0 0:65535 80:80 6/255 2".parse().unwrap();
@@ -138,7 +138,7 @@ fn equal_rules_and_rules_in_the_shade() {
 
 #[test]
 fn the_earlier_rule_of_two_trees_decides() {
-    // Rules for sources and for destinations take turns.
+    // Rules for sources alternate with rules for destinations.
     let rule = |n: u32| {
         let mut rule = Rule::any(Action::Output(n as u16));
         *(if n.is_multiple_of(2) { &mut rule.source } else { &mut rule.destination }) =
@@ -182,13 +182,13 @@ fn many_rules_on_each_field_alone() {
         let keys = keys_near(&rules, 500, &mut random);
         let set = RuleSet { rules };
         assert_finds(&set, &keys);
-        // Leaves have few rules, whatever the field, and be it a mask of the last bits, which is no range to split.
+        // Leaves have few rules, whatever the field is, even for a mask of the last bits, which is not a range.
         let nodes = Classifier::new(&set).image().words()[6];
         assert!(nodes > 300, "{field}: {nodes} nodes");
     }
 }
 
-/// How many entries the longest leaf has.
+/// The number of entries of the longest leaf.
 fn longest_leaf(set: &RuleSet) -> usize {
     let image = Classifier::new(set).image().words().to_vec();
     let numbers = &image[image[9] as usize..][..image[8] as usize];
@@ -196,7 +196,7 @@ fn longest_leaf(set: &RuleSet) -> usize {
 }
 
 #[test]
-fn masks_with_gaps_are_told_apart_by_bits() {
+fn masks_with_gaps_are_separated_by_bits() {
     let mut random = Rng::with_seed(7);
     let any = Rule::any(Action::Drop);
     let sets: [&dyn Fn(u32) -> Rule; 5] = [
@@ -222,7 +222,7 @@ fn masks_with_gaps_are_told_apart_by_bits() {
 }
 
 #[test]
-fn rules_in_the_shade_are_not_told_apart_but_stay() {
+fn unreachable_rules_are_not_split_but_stay() {
     let mut random = Rng::with_seed(8);
     let any = Rule::any(Action::Drop);
     let narrow = |n: u32| Rule { source: Masked::prefix(0x0a00_0000 | n << 8, 24), ..any };
@@ -235,13 +235,13 @@ fn rules_in_the_shade_are_not_told_apart_but_stay() {
     assert_live(&live, &rules, &keys);
     rules.remove(0);
     assert_live(&live.without(0).unwrap(), &rules, &keys);
-    // What lacks addresses is not in it, though its address counts as 0.
+    // A packet without addresses does not match, although its address is stored as 0.
     let zero = Rule { source: Masked::prefix(0, 8), ..any };
     let rules = [zero, zero, any, any].to_vec();
     assert_finds(&RuleSet { rules }, &[Key::default(), Key::from_words([0, 0, 0, 4, 5, 0, 0, 0])]);
 }
 
-/// Each crosses all those of other fields: in one tree they would not be told apart.
+/// Each rule overlaps with all rules about other fields, so a single tree could not separate them.
 #[test]
 fn rules_of_one_field_each_have_a_tree_for_each_field() {
     let mut random = Rng::with_seed(10);
@@ -261,7 +261,7 @@ fn rules_of_one_field_each_have_a_tree_for_each_field() {
 }
 
 #[test]
-fn of_very_many_rules_a_sample_says_how_to_sort_them() {
+fn a_sample_decides_how_very_many_rules_are_sorted() {
     let mut random = Rng::with_seed(9);
     let any = Rule::any(Action::Drop);
     let rule = |n: u32| match n % 2 {
@@ -274,7 +274,7 @@ fn of_very_many_rules_a_sample_says_how_to_sort_them() {
 }
 
 #[test]
-fn an_image_is_laid_out_as_told() {
+fn an_image_has_the_documented_layout() {
     let mut random = Rng::with_seed(5);
     let rules: Vec<Rule> = (0..300).map(|_| narrow_rule(&mut random)).collect();
     let image = Classifier::new(&RuleSet { rules }).image().words().to_vec();
@@ -309,10 +309,10 @@ fn assert_live(live: &LiveRules, rules: &[Rule], keys: &[Key]) {
     }
 }
 
-/// One random change of both.
+/// A random change of both.
 fn change(live: &mut LiveRules, rules: &mut Vec<Rule>, random: &mut Rng) {
     let place = random.usize(..=rules.len());
-    // Often in front of a rule that asks for the same.
+    // Often before a rule with the same conditions.
     let equal = rules.get(place).filter(|_| random.bool()).copied();
     let mut rule = equal.unwrap_or_else(|| narrow_rule(random));
     rule.action = Action::Output(random.u16(..8));
@@ -368,7 +368,7 @@ fn changes_go_on_while_the_trees_are_made_anew() {
         let moved = live.moved_to(before.renewed(), &before).unwrap();
         let keys = keys_near(&rules, 200, &mut random);
         assert_live(&moved, &rules, &keys);
-        // And from there on.
+        // And after that.
         let mut live = moved;
         (0..20).for_each(|_| change(&mut live, &mut rules, &mut random));
         assert_live(&live, &rules, &keys);
@@ -397,7 +397,7 @@ fn a_cache_answers_as_the_rules_do() {
         assert_eq!(hits + misses, if places == 0 { 0 } else { 19 * 600 });
         assert_eq!(hits > 100, places > 1);
     }
-    // A generation's number comes again after 15 epochs; what was found in it then does not count.
+    // A generation's number is reused after 15 epochs; entries from its earlier use must not count.
     let any = RuleSet { rules: vec![Rule::any(Action::Drop)] };
     let (none, one) = (LiveRules::new(RuleSet::default()), LiveRules::new(any));
     for places in [1, 2, 16, 64] {
@@ -413,7 +413,7 @@ fn a_cache_answers_as_the_rules_do() {
             assert_eq!(found, if epoch % 15 == 0 { expected } else { [7] }, "{places}, {epoch}");
         }
     }
-    // What no rule looks at is no difference.
+    // Packets that differ only in bits that no rule examines are equal.
     let live =
         LiveRules::new(RuleSet::parse("@0.0.0.0/0 1.0.0.0/8 0:65535 0:65535 0/0 1").unwrap());
     let mut cache = FlowCache::new(16);

@@ -1,4 +1,4 @@
-//! The program under this name; the name it is called by chooses its options.
+//! The program `millrace`. The name by which it is called selects its options.
 
 fn main() -> std::process::ExitCode {
     millrace::main()

@@ -1,11 +1,11 @@
-//! Patterns for element names, as Click and shells have them.
+//! Patterns for element names, as in Click and in shells.
 
-/// Whether a name fits a pattern: `*` stands for any text, `?` for any character, `[a-z]` for one
-/// of a set, `[^a-z]` for one that is not in it.
+/// True if a name matches a pattern: `*` matches any text, `?` any character, `[a-z]` a character of a set, `[^a-z]`
+/// a character that is not in it.
 pub(super) fn fits(pattern: &str, name: &str) -> bool {
     let (pattern, name) = (pattern.as_bytes(), name.as_bytes());
     let (mut p, mut n) = (0, 0);
-    // Where to go on after the last star when what follows it does not fit.
+    // Where to continue after the last star if the text behind it does not match.
     let mut retry: Option<(usize, usize)> = None;
     loop {
         let step = match (pattern.get(p), name.get(n)) {
@@ -34,12 +34,12 @@ pub(super) fn fits(pattern: &str, name: &str) -> bool {
     }
 }
 
-/// The length of the set that `pattern` begins with, if `byte` is in it. A set without an end is
-/// an opening bracket.
+/// The length of the set at the start of `pattern`, if `byte` is in the set. A bracket without an end is an ordinary
+/// character.
 fn set(pattern: &[u8], byte: u8) -> Option<usize> {
     let negated = pattern.get(1) == Some(&b'^');
     let start = if negated { 2 } else { 1 };
-    // A closing bracket that comes first is one of the set.
+    // A closing bracket in the first place is a member of the set.
     let end = pattern.iter().skip(start + 1).position(|&b| b == b']');
     let Some(end) = end.map(|at| at + start + 1) else {
         return (byte == b'[').then_some(1);

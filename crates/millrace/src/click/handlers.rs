@@ -1,12 +1,12 @@
-//! `-h` and `-x`: handlers that are read when the router has stopped.
+//! The options `-h` and `-x`: handlers that are read after the router has stopped.
 
 use millrace_core::{Class, HandlerError, Router};
 
 use super::glob;
 
-/// Reads handlers, each named `ELEMENT.HANDLER` (the element may be a pattern or a class) or
-/// `HANDLER` for the router's own. What they give is added to `out`, under headings when there
-/// can be more than one. Returns what went wrong.
+/// Reads handlers. Each is named `ELEMENT.HANDLER`, where the element may be a pattern or a class, or `HANDLER` for
+/// the router's own. Appends their values to `out`, each with a heading if there can be more than one. Returns the
+/// errors.
 pub(super) fn read_all(router: &Router, paths: &[String], out: &mut Vec<u8>) -> Vec<String> {
     let mut complaints = Vec::new();
     for path in paths {
@@ -30,26 +30,26 @@ pub(super) fn read_all(router: &Router, paths: &[String], out: &mut Vec<u8>) -> 
     complaints
 }
 
-/// The exit status that the value of a handler stands for.
+/// Converts the value of a handler to an exit status.
 ///
 /// # Errors
-/// It cannot be read, or is neither a number nor a truth value; the message says so.
+/// The handler cannot be read, or its value is neither a number nor a truth value; the message says so.
 pub(super) fn exit_status(router: &Router, path: &str) -> Result<u8, String> {
     let value = router.read(path, b"").map_err(|error| error.to_string())?;
     match String::from_utf8_lossy(&value).trim() {
         "true" => Ok(0),
         "false" => Ok(1),
         number => match number.parse::<i64>() {
-            // The system keeps the low byte of an exit status.
+            // The system keeps only the low byte of an exit status.
             Ok(status) => Ok((status & 0xff) as u8),
             Err(_) => Err("exit handler value should be integer".to_owned()),
         },
     }
 }
 
-/// The elements that `pattern` means, and whether it could have meant several: the one of that
-/// name; those whose name fits, if it is a pattern; else those of that class. Of several, only
-/// those that have the handler.
+/// The elements that `pattern` denotes, and whether it could denote several: the element of that name; otherwise the
+/// elements whose names match it, if it is a pattern; otherwise the elements of that class. If there are several,
+/// only those that have the handler.
 fn expand(router: &Router, pattern: &str, handler: &str) -> Result<(Vec<usize>, bool), String> {
     if let Some(id) = router.find(pattern) {
         return Ok((vec![id], false));
@@ -95,7 +95,7 @@ fn read(
     let value = match value {
         Ok(value) => value,
         Err(HandlerError::WriteOnly(_)) => return Err(format!("‘{name}’ is a write handler")),
-        // Click reads it all the same, and gets nothing.
+        // Click reads it nevertheless, and gets an empty value.
         Err(HandlerError::Refused(_)) => Vec::new(),
         Err(_) => return Err(format!("no ‘{name}’ handler")),
     };

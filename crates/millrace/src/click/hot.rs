@@ -1,4 +1,4 @@
-//! `-R`: the configuration is replaced while the router runs, by writing the handler `hotconfig`.
+//! The option `-R`: a client replaces the configuration of the running router by writing the handler `hotconfig`.
 
 use std::sync::mpsc::{RecvTimeoutError, channel};
 use std::sync::{Arc, MutexGuard};
@@ -10,13 +10,13 @@ use millrace_core::{Lock, Router};
 use super::options::Options;
 use super::{build, complain, read, sockets};
 use crate::config::Origin;
-use crate::signals::StopOnSignal;
+use crate::signals::{Inbox, StopOnSignal};
 
-/// The router that runs, whichever that is at the moment.
+/// The router that runs at the moment.
 pub(super) struct HotSwap {
     options: Options,
     state: Lock<State>,
-    /// Held by whoever replaces the configuration.
+    /// Locked while a configuration is being replaced.
     replacing: Lock<()>,
 }
 
@@ -24,11 +24,11 @@ pub(super) struct HotSwap {
 struct State {
     router: Option<Arc<Router>>,
     signals: Option<StopOnSignal>,
-    /// Whether the engine runs.
+    /// True while the engine runs.
     running: bool,
 }
 
-/// Whoever asks for a new configuration waits for so long until it runs.
+/// The maximum time that a request for a new configuration waits until the configuration runs.
 const PATIENCE: Duration = Duration::from_secs(5);
 
 impl HotSwap {
@@ -51,7 +51,7 @@ impl HotSwap {
 
     /// The router that runs.
     ///
-    /// Before [`start`](Self::start) there is none, and nobody asks.
+    /// Nobody calls this before [`start`](Self::start), when there is none.
     pub(super) fn router(&self) -> Arc<Router> {
         loop {
             if let Some(router) = self.state().router.clone() {
@@ -61,31 +61,28 @@ impl HotSwap {
         }
     }
 
-    /// Begins to hear signals: the engine will run.
-    pub(super) fn listen(&self) -> std::io::Result<()> {
+    /// Begins to handle signals, because the engine is about to run.
+    pub(super) fn listen(&self, inbox: Inbox) -> std::io::Result<()> {
         let router = self.router();
-        let signals = StopOnSignal::start(router, || {})?;
+        let signals = StopOnSignal::start(inbox, router, || {})?;
         let mut state = self.state();
         state.signals = Some(signals);
         state.running = true;
         Ok(())
     }
 
-    /// The engine has ended.
+    /// Notes that the engine has ended.
     pub(super) fn end(&self) {
-        let signals = {
-            let mut state = self.state();
-            state.running = false;
-            state.signals.take()
-        };
-        drop(signals);
+        let mut state = self.state();
+        state.running = false;
+        state.signals.iter().for_each(StopOnSignal::router_has_ended);
     }
 
     fn state(&self) -> MutexGuard<'_, State> {
         self.state.lock()
     }
 
-    /// Replaces the configuration by the one in a text. The error is what is wrong with it.
+    /// Replaces the configuration by the one in `text`. The error contains the faults of the text.
     fn replace(self: &Arc<Self>, text: &str) -> Result<(), String> {
         let _alone = self.replacing.lock();
         let old = self.router();
@@ -93,29 +90,26 @@ impl HotSwap {
         sockets::add(&self.options, &mut loaded, ", RETRIES 1, RETRY_WARNINGS false");
         let engine = build(&self.options, &mut loaded, self, Some(&old))?;
         if !self.state().running {
-            return Err("the router does not run".to_owned());
+            return Err("the router is not running".to_owned());
         }
         let (told, swapped) = channel::<()>();
         let this = Arc::downgrade(self);
         old.replace(engine, move |done| {
             done.complaints.into_iter().for_each(complain);
             if let Some(this) = this.upgrade() {
-                let signals = {
-                    let mut state = this.state();
-                    state.router = Some(done.router.clone());
-                    state.signals.take()
-                };
-                drop(signals);
-                // Without them the router runs all the same.
-                let signals = StopOnSignal::start(done.router, || {}).ok();
-                this.state().signals = signals;
+                let mut state = this.state();
+                state.router = Some(done.router.clone());
+                if let Some(signals) = &state.signals {
+                    // The router runs without the signals of its elements, too.
+                    let _ = signals.turn_to(done.router);
+                }
             }
             drop(told);
         });
-        // A thread of the router must go on for the others to end.
+        // A thread of the router must continue, so that the others can end.
         let outside = std::thread::current().name().is_some_and(|name| name.starts_with("control"));
         if outside && swapped.recv_timeout(PATIENCE) == Err(RecvTimeoutError::Timeout) {
-            return Err("the router takes its time".to_owned());
+            return Err("the new router has not started within 5 s".to_owned());
         }
         Ok(())
     }

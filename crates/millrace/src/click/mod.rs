@@ -1,4 +1,4 @@
-//! The program as Click: its options, its messages, its exit statuses.
+//! The program as Click: its options, messages and exit statuses.
 
 mod glob;
 mod handlers;
@@ -12,6 +12,8 @@ use std::fmt::Display;
 use std::process::ExitCode;
 use std::sync::Arc;
 
+use millrace_core::memory::limit_heaps;
+use millrace_core::router::warn_listener;
 use millrace_core::run::{initialize, initialize_beside};
 use millrace_core::{Engine, Phase, Router, os_error_text};
 use millrace_lang::{Diagnostic, SourceMap, Style, print_flat, render_all};
@@ -20,11 +22,15 @@ use self::hot::HotSwap;
 use self::options::{Action, Options, Refusal};
 use self::stopwatch::Stopwatch;
 use crate::config::{Loaded, Origin, load};
+use crate::consent;
 use crate::dpdk::Running;
+use crate::forecast::{Outlook, Verdict};
 use crate::messages::complain_as_click as complain;
 use crate::output;
 use crate::report::Ledger;
-use crate::session::{Affinity, Choices, configure, services, start_devices};
+use crate::sandbox;
+use crate::session::{Affinity, Choices, Reach, configure, services, start_devices};
+use crate::signals::Early;
 
 /// Runs Click with the arguments of the process.
 pub(crate) fn main(args: Vec<OsString>) -> ExitCode {
@@ -51,10 +57,12 @@ pub(crate) fn main(args: Vec<OsString>) -> ExitCode {
     ExitCode::SUCCESS
 }
 
-/// A failure that has been reported.
+/// A failure that has already been reported.
 struct Reported;
 
 fn run(options: &Options) -> Result<ExitCode, Reported> {
+    limit_heaps(options.threads.unwrap_or(1));
+    let early = Early::start().map_err(refuse)?;
     for name in &options.repeated {
         complain(format_args!("parameter ‘{name}’ multiply defined"));
     }
@@ -64,6 +72,9 @@ fn run(options: &Options) -> Result<ExitCode, Reported> {
     sockets::add(options, &mut loaded, "");
     let _dpdk = Running::prepare(options.dpdk.as_deref(), Some(&loaded.graph))
         .map_err(|error| refuse(format_args!("click: {error:#}")))?;
+    if !options.quit {
+        options.sandbox.announce().map_err(|error| refuse(format_args!("click: {error}")))?;
+    }
     let hot = Arc::new(HotSwap::new(options.clone()));
     let engine = build(options, &mut loaded, &hot, None).map_err(refuse)?;
     hot.start(engine.router());
@@ -72,7 +83,13 @@ fn run(options: &Options) -> Result<ExitCode, Reported> {
     let watch = Stopwatch::start();
     let mut waiting = Some(engine);
     if !options.quit && !hot.router().is_empty() {
-        hot.listen().map_err(refuse)?;
+        let inbox = early.settle().map_err(refuse)?;
+        let entered =
+            options.sandbox.enter(&hot.router(), &[], options.reconfigure).map_err(refuse)?;
+        if !entered.holds {
+            complain(format_args!("click: {}", entered.line()));
+        }
+        hot.listen(inbox).map_err(refuse)?;
         let outcome = waiting.take().map(Engine::run).unwrap_or_default();
         outcome.complaints.into_iter().for_each(complain);
         hot.end();
@@ -98,14 +115,14 @@ fn run(options: &Options) -> Result<ExitCode, Reported> {
         });
     }
     if let Some(engine) = waiting {
-        // It was not to run; its elements are cleaned up all the same.
+        // The router was not to run, but its elements are cleaned up nevertheless.
         router.enter(Phase::Halted);
         engine.run().complaints.into_iter().for_each(complain);
     }
     Ok(ExitCode::from(status))
 }
 
-/// Reads a configuration. Errors of the language are all that is said of it.
+/// Reads a configuration. If the text has syntax errors, only these are reported.
 fn read(options: &Options, origin: &Origin) -> Result<Loaded, String> {
     let loaded = load(origin, &options.variables, options.click_path.as_deref())
         .map_err(|error| format!("{error:#}"))?;
@@ -115,7 +132,7 @@ fn read(options: &Options, origin: &Origin) -> Result<Loaded, String> {
     }
 }
 
-/// Configures and initialises a router; one that is to replace `old`, if there is one.
+/// Configures and initialises a router. If `old` is given, the new router is to replace it.
 fn build(
     options: &Options,
     loaded: &mut Loaded,
@@ -127,9 +144,14 @@ fn build(
         threads: options.threads,
         affinity: options.first_core.map(Affinity::From),
         simtime: options.simtime,
+        simtick: options.simtick,
         ..Choices::default()
     };
-    let mut services = services(None, &Ledger::default());
+    let reach = match options.take_interface || consent::given_by(&loaded.graph) {
+        true => Reach::Unguarded,
+        false => Reach::Guarded,
+    };
+    let mut services = services(reach, &Ledger::default());
     if options.reconfigure {
         services.insert(HotSwap::service(hot));
     }
@@ -138,20 +160,26 @@ fn build(
     let router = configure(loaded, choices);
     let mut found = loaded.diagnostics.split_off(known);
     if found.iter().any(|d| d.is_error() && d.context.is_none()) {
-        // Click configures no element of a graph that does not hold together.
+        // Click configures no element of an inconsistent graph.
         found.retain(|d| d.context.is_none());
     }
     let said = shown(&found, &loaded.map);
     let Some(router) = router else { return Err(joined([said, REFUSED.to_owned()])) };
-    if old.is_none() && !said.is_empty() {
-        complain(said);
+    if old.is_some() {
+        sandbox::admits(&router).map_err(|missing| joined([missing, REFUSED.to_owned()]))?;
+    }
+    tell(said);
+    if let (None, Verdict::Tight(why) | Verdict::Impossible(why)) =
+        (old, Outlook::of(&router).verdict())
+    {
+        complain(format_args!("warning: memory: {why}"));
     }
     let initialized = match old {
         Some(old) => initialize_beside(router, seed(), old),
         None => initialize(router, seed()),
     };
     let engine = initialized.map_err(|mut found| {
-        // Click initialises no element after one that failed.
+        // Click initialises no element after the first failure.
         if let Some(first) = found.first().and_then(|d| d.context.clone()) {
             found.retain(|d| d.context.as_ref() == Some(&first));
         }
@@ -168,19 +196,19 @@ fn build(
     Ok(engine)
 }
 
-/// What is random differs from run to run, as with Click.
+/// Random numbers differ from run to run, as in Click.
 fn seed() -> u64 {
     let now = std::time::UNIX_EPOCH.elapsed().unwrap_or_default();
     now.as_nanos() as u64 ^ u64::from(std::process::id()) << 32
 }
 
-/// Texts below one another, those that are not empty.
+/// Joins the texts that are not empty, one per line.
 fn joined(texts: impl IntoIterator<Item = String>) -> String {
     let texts: Vec<String> = texts.into_iter().filter(|text| !text.is_empty()).collect();
     texts.join("\n")
 }
 
-/// Writes the flat configuration where it is wanted; returns whether that went well.
+/// Writes the flat configuration to `path`; returns true on success.
 fn write_flat(path: Option<&str>, loaded: &Loaded) -> bool {
     let Some(path) = path else { return true };
     let text = print_flat(&loaded.graph);
@@ -197,14 +225,18 @@ fn write_flat(path: Option<&str>, loaded: &Loaded) -> bool {
     }
 }
 
-/// Writes to standard output. Click does not care whether anybody reads it.
+/// Writes to standard output. Like Click, ignores errors.
 fn print(text: impl AsRef<[u8]>) {
     let _ = output::print(text);
 }
 
 fn show(diagnostics: &[Diagnostic], map: &SourceMap) {
-    let text = shown(diagnostics, map);
-    if !text.is_empty() {
+    tell(shown(diagnostics, map));
+}
+
+/// Prints warnings. Whoever replaces the configuration through a handler gets them instead.
+fn tell(text: String) {
+    if !text.is_empty() && !text.lines().all(warn_listener) {
         complain(text);
     }
 }
@@ -235,18 +267,25 @@ The run:
   -j, --threads N              Run on N threads (1 unless given)
   -a, --affinity[=N]           Pin the threads to cores, from N (0) on
       --simtime[=START]        Run on virtual time, from START (1000000000 s)
+      --simtick NANOSECONDS    Let virtual time move on each time it is read
       --dpdk EAL-OPTIONS... -- Start DPDK with these options, up to `--`
+      --take-interface         Take interfaces that this machine depends on itself:
+                               with the default route, or open connections
+      --no-sandbox             Keep all privileges while the router runs
+      --allow-path PATH        Let the running router use this file or folder,
+                               though no element names it
+      --allow-unix-sockets     Let it open Unix sockets, and connect to any one
   -p, --port PORT[+]           Serve the control protocol on a TCP port; with
                                a plus sign, on that or the next free one
   -u, --unix-socket FILE       Serve the control protocol on a Unix socket
-  -R, --allow-reconfigure      Let the handler `hotconfig` be written: it replaces
+  -R, --allow-reconfigure      Enable writing the handler `hotconfig`, which replaces
                                the configuration while the router runs
-  -w, --no-warnings            Do not say that there is nothing to run
+  -w, --no-warnings            Do not warn if there is nothing to run
 
 When the router has stopped:
-  -h, --handler ELEMENT.H      Print what the handler says; ELEMENT may be a
+  -h, --handler ELEMENT.H      Print the value of the handler; ELEMENT may be a
                                pattern such as `*`, or a class
-  -x, --exit-handler ELEMENT.H Exit with the status that the handler says
+  -x, --exit-handler ELEMENT.H Exit with the value of the handler
   -t, --time                   Print how long the router took
 
       --help                   Print this

@@ -1,47 +1,54 @@
-//! Click's command line: short options in clusters (`-qe EXPR`, `-j4`), long ones by any prefix
-//! that names one alone (`--simt`), `VAR=value` and the configuration.
+//! Click's command line: short options in clusters (`-qe EXPR`, `-j4`), long options by any unambiguous prefix
+//! (`--simt`), `VAR=value`, and the configuration.
 
 use std::path::PathBuf;
 use std::str::FromStr;
 
 use crate::config::{Origin, Variable, variable};
 use crate::control::Address;
+use crate::sandbox::Wishes;
 
-/// What the command line asks for.
+/// The result of reading the command line.
 #[derive(Clone, Debug, Default, PartialEq)]
 pub(super) struct Options {
     pub(super) action: Action,
-    /// Standard input when none is named.
+    /// The configuration; standard input if none is named.
     pub(super) origin: Option<Origin>,
     pub(super) variables: Vec<Variable>,
-    /// Variables that were given a value before; the first one counts.
+    /// Variables that are given more than once. The first value counts.
     pub(super) repeated: Vec<String>,
-    /// Read these handlers when the router has stopped.
+    /// Handlers to read when the router has stopped.
     pub(super) handlers: Vec<String>,
-    /// The exit status is the value of this handler.
+    /// The handler whose value is the exit status.
     pub(super) exit_handler: Option<String>,
-    /// Write the flat configuration there.
+    /// The file to write the flat configuration to.
     pub(super) output: Option<String>,
-    /// Do not run the router.
+    /// True if the router is not to run.
     pub(super) quit: bool,
-    /// Print how long the router took.
+    /// True if the run time of the router is to be printed.
     pub(super) time: bool,
     pub(super) no_warnings: bool,
-    /// Whether the configuration may be replaced while the router runs.
+    /// True if the configuration may be replaced while the router runs.
     pub(super) reconfigure: bool,
-    /// Control sockets, TCP ports first, as Click numbers them.
+    /// Control sockets. TCP ports come first, because Click numbers them so.
     pub(super) ports: Vec<Address>,
     pub(super) sockets: Vec<PathBuf>,
     pub(super) threads: Option<usize>,
     pub(super) first_core: Option<usize>,
     pub(super) simtime: Option<f64>,
-    /// DPDK's options.
+    /// Nanoseconds of virtual time that pass each time it is read.
+    pub(super) simtick: u32,
+    /// True if the router may take interfaces that the machine itself depends on.
+    pub(super) take_interface: bool,
+    /// What the router keeps of its privileges.
+    pub(super) sandbox: Wishes,
+    /// Options for DPDK.
     pub(super) dpdk: Option<Vec<String>>,
-    /// Where to look for libraries, in place of the environment's CLICKPATH.
+    /// The path to search for libraries, instead of the environment's CLICKPATH.
     pub(super) click_path: Option<String>,
 }
 
-/// What to do.
+/// What the program is to do.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub(super) enum Action {
     #[default]
@@ -50,23 +57,23 @@ pub(super) enum Action {
     Version,
 }
 
-/// Why a command line cannot be followed.
+/// The reason why a command line is rejected.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(super) enum Refusal {
-    /// It makes no sense; the message, after which a hint at `--help` is due.
+    /// It is invalid. The message is followed by a hint at `--help`.
     Usage(String),
-    /// It asks for what there is not.
+    /// It asks for a feature that Millrace does not have.
     Unsupported(&'static str),
 }
 
-/// Whether an option has a value.
+/// Whether an option takes a value.
 #[derive(Clone, Copy, PartialEq, Eq)]
 enum Value {
     No,
     Yes,
-    /// Only when it is attached: `-a3`, `--affinity=3`.
+    /// An optional value, which must be attached: `-a3`, `--affinity=3`.
     Attached,
-    /// All words up to `--`, which are given on as lines.
+    /// All words up to `--`. They are passed on as lines.
     Several,
 }
 
@@ -84,6 +91,11 @@ enum Name {
     Port,
     Quit,
     Simtime,
+    Simtick,
+    AllowPath,
+    AllowUnixSockets,
+    Sandbox,
+    TakeInterface,
     Threads,
     Affinity,
     Time,
@@ -94,7 +106,7 @@ enum Name {
     ExitHandler,
 }
 
-/// Long name, short name, value, whether `--no-` turns it round, which one it is.
+/// Long name, short name, value, whether `--no-` negates the option, and the option.
 const OPTIONS: &[(&str, Option<char>, Value, bool, Name)] = &[
     ("allow-reconfigure", Some('R'), Value::No, true, Name::Reconfigure),
     ("clickpath", Some('C'), Value::Yes, false, Name::ClickPath),
@@ -109,9 +121,14 @@ const OPTIONS: &[(&str, Option<char>, Value, bool, Name)] = &[
     ("quit", Some('q'), Value::No, false, Name::Quit),
     ("simtime", None, Value::Attached, false, Name::Simtime),
     ("simulation-time", None, Value::Attached, false, Name::Simtime),
+    ("simtick", None, Value::Yes, false, Name::Simtick),
     ("threads", Some('j'), Value::Yes, false, Name::Threads),
     ("cpu", None, Value::Attached, true, Name::Affinity),
     ("affinity", Some('a'), Value::Attached, true, Name::Affinity),
+    ("sandbox", None, Value::No, true, Name::Sandbox),
+    ("allow-path", None, Value::Yes, false, Name::AllowPath),
+    ("allow-unix-sockets", None, Value::No, false, Name::AllowUnixSockets),
+    ("take-interface", None, Value::No, false, Name::TakeInterface),
     ("time", Some('t'), Value::No, false, Name::Time),
     ("unix-socket", Some('u'), Value::Yes, false, Name::UnixSocket),
     ("version", Some('v'), Value::No, false, Name::Version),
@@ -120,7 +137,7 @@ const OPTIONS: &[(&str, Option<char>, Value, bool, Name)] = &[
     ("", Some('w'), Value::No, false, Name::NoWarnings),
 ];
 
-/// Reads the arguments behind the program's name.
+/// Reads the arguments after the program's name.
 pub(super) fn parse(args: &[String]) -> Result<Options, Refusal> {
     let mut options = Options::default();
     let mut rest = args.iter();
@@ -170,8 +187,8 @@ impl Options {
         self.set(option, &shown, value, negated)
     }
 
-    /// `-qtj4`: options of one letter; the first one that has a value takes what is left, or the
-    /// next argument.
+    /// Reads options of one letter, such as `-qtj4`. The value of an option is the rest of the word, or the next
+    /// word.
     fn cluster<'a>(
         &mut self,
         letters: &str,
@@ -224,6 +241,10 @@ impl Options {
             Name::Port => self.ports.push(port(shown, &text)?),
             Name::UnixSocket => self.sockets.push(text.into()),
             Name::Quit => self.quit = true,
+            Name::Sandbox => self.sandbox.no_sandbox = negated,
+            Name::AllowPath => self.sandbox.allow_path.push(text.into()),
+            Name::AllowUnixSockets => self.sandbox.allow_unix_sockets = true,
+            Name::TakeInterface => self.take_interface = true,
             Name::Time => self.time = true,
             Name::NoWarnings => self.no_warnings = true,
             Name::Warnings => self.no_warnings = negated,
@@ -238,6 +259,7 @@ impl Options {
                     None => 0,
                 });
             }
+            Name::Simtick => self.simtick = number(shown, &text, "nanoseconds")?,
             Name::Simtime => {
                 self.simtime = Some(match value {
                     Some(text) => number(shown, &text, "a real number")?,
@@ -271,7 +293,7 @@ fn file(path: &str) -> Origin {
     if path == "-" { Origin::Stdin } else { Origin::File(path.into()) }
 }
 
-/// A TCP port of this machine's loopback address. (Click listens on all addresses.)
+/// A TCP port of this machine's loopback address. (In Click, on all addresses.)
 fn port(shown: &str, text: &str) -> Result<Address, Refusal> {
     let is_port = text.strip_suffix('+').unwrap_or(text).parse::<u16>().is_ok_and(|port| port > 0);
     let address = Address::local(text).ok();
@@ -299,7 +321,7 @@ fn number<T: FromStr>(shown: &str, text: &str, expected: &str) -> Result<T, Refu
     text.parse().map_err(|_| usage(format!("‘{shown}’ expects {expected}, not ‘{text}’")))
 }
 
-/// The option with this long name, or whose name alone begins so; and whether it is turned round.
+/// The option with this long name, or the only one whose name begins with it; and whether it is negated.
 fn find_long(name: &str) -> Result<(Name, Value, bool), Refusal> {
     let negative = name.strip_prefix("no-");
     let mut found: Vec<(Name, Value, bool)> = Vec::new();
@@ -363,7 +385,8 @@ mod tests {
         assert_eq!(options("-a3").first_core, Some(3));
         assert_eq!(options("--affinity=2 --no-affinity").first_core, None);
         assert_eq!(options("--simtime x").simtime, Some(1e9));
-        assert_eq!(options("--simt=5.5").simtime, Some(5.5));
+        assert_eq!(options("--simtim=5.5").simtime, Some(5.5));
+        assert_eq!(options("--simtick 250").simtick, 250);
         assert_eq!(options("--simtime x").origin, Some(Origin::File("x".into())));
     }
 
@@ -403,7 +426,7 @@ mod tests {
     }
 
     #[test]
-    fn what_comes_later_is_refused_with_a_sentence() {
+    fn unsupported_options_are_rejected_with_a_message() {
         assert!(matches!(parsed("--socket 3"), Err(Refusal::Unsupported(_))));
         assert!(options("-R").reconfigure);
         assert!(!options("-R --no-allow-reconfigure").reconfigure);

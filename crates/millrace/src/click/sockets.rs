@@ -1,4 +1,4 @@
-//! `-p` and `-u`: control sockets, which are elements of the configuration.
+//! The options `-p` and `-u`: control sockets, which are added to the configuration as elements.
 
 use std::path::Path;
 
@@ -9,10 +9,10 @@ use super::options::Options;
 use crate::config::Loaded;
 use crate::control::Address;
 
-/// Adds an element for each control socket that the options ask for; its configuration ends in `more`.
+/// Adds an element for each control socket that the options ask for. `more` is appended to its arguments.
 pub(super) fn add(options: &Options, loaded: &mut Loaded, more: &str) {
     let file = |path: &Path| {
-        // Click quotes no name; those that would not be read back are quoted here.
+        // Click quotes no file names. Here, names that would not be read back unchanged are quoted.
         let name = path.to_string_lossy();
         let plain = |c: char| c.is_ascii_alphanumeric() || "./_-+@=:".contains(c);
         match name.chars().all(plain) && !name.contains("//") {
@@ -28,7 +28,7 @@ pub(super) fn add(options: &Options, loaded: &mut Loaded, more: &str) {
     });
     let files = options.sockets.iter().map(|path| file(path));
     let source = loaded.map.add("click", "");
-    // Messages name the program, and no line.
+    // Messages name the program instead of a line of the configuration.
     loaded.map.set_marks(source, vec![LineMark { start: 0, end: 0, line: 0, file: None }]);
     let span = Span { source, start: 0, end: 0 };
     for (n, config) in ports.chain(files).enumerate() {

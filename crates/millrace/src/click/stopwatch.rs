@@ -1,8 +1,8 @@
-//! `-t`: how long the router took, on the processor and on the wall.
+//! The option `-t`: the processor time and the elapsed time of the run.
 
 use std::time::{Duration, Instant};
 
-/// Runs since it was started.
+/// Measures the time since its creation.
 pub(super) struct Stopwatch {
     start: Instant,
     used: [Duration; 2],
@@ -13,8 +13,8 @@ impl Stopwatch {
         Self { start: Instant::now(), used: processor_time() }
     }
 
-    /// A line like `0.020u 0.000s 0:05.00`: seconds in the program, seconds in the system for
-    /// it, minutes and seconds on the wall.
+    /// A line such as `0.020u 0.000s 0:05.00`: seconds of user time, seconds of system time, elapsed minutes and
+    /// seconds.
     pub(super) fn report(&self) -> String {
         let [user, system] = processor_time();
         let [user_before, system_before] = self.used;
@@ -29,11 +29,11 @@ impl Stopwatch {
     }
 }
 
-/// What the process has used so far, in the program and in the system: fields 14 and 15 of
-/// `/proc/self/stat`, proc(5), in clock ticks.
+/// The user time and the system time of the process so far: fields 14 and 15 of `/proc/self/stat` (proc(5)), in clock
+/// ticks.
 fn processor_time() -> [Duration; 2] {
     let stat = std::fs::read_to_string("/proc/self/stat").unwrap_or_default();
-    // The program's name, in parentheses, may hold anything.
+    // The program's name, in parentheses, may contain any characters.
     let fields = stat.rsplit_once(')').map_or("", |(_, fields)| fields);
     let mut times = fields.split_ascii_whitespace().skip(11);
     let hertz = rustix::param::clock_ticks_per_second().max(1);
@@ -57,7 +57,7 @@ mod tests {
     }
 
     #[test]
-    fn work_takes_time() {
+    fn processor_time_is_measured() {
         let watch = Stopwatch::start();
         while processor_time() == watch.used {
             std::hint::black_box(0);

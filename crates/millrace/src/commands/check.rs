@@ -1,4 +1,4 @@
-//! `millrace check`: says what is wrong with configurations and touches no device.
+//! `millrace check`: reports all errors of configurations. It opens no device.
 
 use std::process::ExitCode;
 
@@ -6,17 +6,18 @@ use millrace_lang::Diagnostic;
 
 use crate::config::{Input, Loaded, Origin, Variable, load};
 use crate::dpdk::DpdkOptions;
+use crate::forecast::Outlook;
 use crate::messages::{complain, say, show, tally};
 use crate::report::Ledger;
-use crate::session::{Choices, configure, services};
+use crate::session::{Choices, Reach, configure, services};
 
-/// Says all that is wrong with configurations, without touching a device
+/// Reports all errors of configurations, without opening a device
 #[derive(clap::Args)]
 pub(crate) struct Check {
     #[command(flatten)]
     input: Input,
 
-    /// What DPDK would be started with; it is not, for no device is touched
+    /// Options for DPDK, as for `millrace run`. They are checked only: DPDK is not started
     #[command(flatten)]
     dpdk: DpdkOptions,
 }
@@ -27,13 +28,16 @@ impl Check {
         self.dpdk.leave(&self.input)?;
         let (origins, variables) = self.input.resolve_all()?;
         if origins.is_empty() {
-            anyhow::bail!("which configuration? Name files, `-` or `-e EXPR`");
+            anyhow::bail!(
+                "no configuration is given: name files, `-` for standard input, or `-e \
+                           EXPR`"
+            );
         }
         let mut fine = true;
         for origin in &origins {
             fine &= match check(origin, &variables) {
                 Ok(fine) => fine,
-                // The other files are checked all the same.
+                // The other files are checked nevertheless.
                 Err(error) => {
                     complain(format_args!("{error:#}"));
                     false
@@ -44,14 +48,16 @@ impl Check {
     }
 }
 
-/// Checks one configuration; returns whether it could run.
+/// Checks one configuration; returns true if it could run.
 fn check(origin: &Origin, variables: &[Variable]) -> anyhow::Result<bool> {
     let mut loaded = load(origin, variables, None)?;
-    let options = Choices::default().options(services(None, &Ledger::default()))?;
+    let options = Choices::default().options(services(Reach::Guarded, &Ledger::default()))?;
     let router = configure(&mut loaded, options);
     let advice = router.iter().flat_map(|router| router.advice());
+    let memory = router.as_ref().map(|router| Outlook::of(router).line());
     let findings: Vec<Diagnostic> = loaded.diagnostics.iter().chain(advice).cloned().collect();
     show(&findings, &loaded.map);
+    memory.iter().for_each(say);
     say(verdict(&loaded));
     Ok(router.is_some())
 }

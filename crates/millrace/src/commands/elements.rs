@@ -12,10 +12,10 @@ use serde_json::{Value, json};
 use crate::messages::say;
 use crate::output;
 
-/// Lists the element classes, prints the manual of one, or finds some by words
+/// Lists the element classes, prints the manual of a class, or searches for classes
 #[derive(clap::Args)]
 pub(crate) struct Elements {
-    /// The class whose manual to print, or words to find in names and manuals
+    /// A class, whose manual is printed; or words to search for in names and manuals
     words: Vec<String>,
 
     /// As JSON
@@ -49,7 +49,7 @@ impl Elements {
         let manual = info.manual();
         if self.markdown {
             let text = format!("# {}\n\n{}", info.class.name, below_title(&manual));
-            // The manual's sections stand below the title.
+            // The sections of the manual are one level below the title.
             return text.replace("\n# ", "\n## ");
         }
         plain(&manual)
@@ -76,7 +76,7 @@ impl Elements {
         text
     }
 
-    /// The classes that `words` find, the best first.
+    /// The classes that match `words`, best matches first.
     fn found(&self, registry: &Registry, words: &str) -> anyhow::Result<String> {
         let found = search(registry, words);
         let near = nearest(words, registry.iter().map(|(name, _)| name));
@@ -105,7 +105,7 @@ impl Elements {
     }
 }
 
-/// The classes by name, without their aliases.
+/// The classes sorted by name, without aliases.
 fn classes(registry: &Registry) -> impl Iterator<Item = &'static ClassInfo> {
     registry.iter().filter(|(name, info)| *name == info.class.name).map(|(_, info)| info)
 }
@@ -118,7 +118,7 @@ fn array<'a>(classes: impl IntoIterator<Item = &'a ClassInfo>) -> String {
     format!("{:#}\n", classes.into_iter().map(described).collect::<Value>())
 }
 
-/// Where a class has a word, best first.
+/// Where a class contains a word; the best place first.
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
 enum Rank {
     IsName,
@@ -127,7 +127,8 @@ enum Rank {
     Text,
 }
 
-/// The classes that have all the words, in whatever case. A class ranks by the worst of its words, then by name.
+/// The classes that contain all the words, ignoring case. Classes are sorted by the rank of their worst word, then by
+/// name.
 fn search(registry: &Registry, words: &str) -> Vec<(Rank, &'static ClassInfo)> {
     let words = words.to_lowercase();
     let ranked = classes(registry).filter_map(|info| {
@@ -144,7 +145,7 @@ fn search(registry: &Registry, words: &str) -> Vec<(Rank, &'static ClassInfo)> {
         Some((ranks?.into_iter().max()?, info))
     });
     let mut found: Vec<_> = ranked.collect();
-    // The classes come in the order of their names.
+    // The classes are already sorted by name.
     found.sort_by_key(|(rank, _)| *rank);
     found
 }
@@ -169,7 +170,7 @@ fn described(info: &ClassInfo) -> Value {
     })
 }
 
-/// The first line of the manual without the name of the class: `Name - what it is for`.
+/// The first line of the manual, without the name of the class and the dash.
 fn summary(info: &ClassInfo) -> &'static str {
     let line = info.summary();
     let rest = line.strip_prefix(info.class.name).unwrap_or(line);
@@ -182,8 +183,7 @@ fn below_title(manual: &str) -> String {
     format!("{}\n", rest.trim())
 }
 
-/// Markdown as a terminal shows it best: headings in capitals, text below them indented, no
-/// fences.
+/// Markdown converted for a terminal: headings in capitals, text indented, no fences.
 fn plain(manual: &str) -> String {
     let mut text = String::new();
     let mut fenced = false;

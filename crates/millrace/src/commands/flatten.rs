@@ -1,4 +1,4 @@
-//! `millrace flatten`: a configuration without compounds.
+//! `millrace flatten`: prints a configuration without compound elements.
 
 use std::process::ExitCode;
 

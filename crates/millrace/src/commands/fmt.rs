@@ -1,4 +1,4 @@
-//! `millrace fmt`: configurations laid out the one way.
+//! `millrace fmt`: formats configurations in the standard layout.
 
 use std::process::ExitCode;
 
@@ -8,13 +8,13 @@ use crate::config::{Input, Origin, read};
 use crate::messages::{complain, say, show};
 use crate::output;
 
-/// Lays configurations out; prints the result unless told otherwise
+/// Formats configurations, and prints the result unless --check or --write is given
 #[derive(clap::Args)]
 pub(crate) struct Fmt {
     #[command(flatten)]
     input: Input,
 
-    /// Only says which files are laid out otherwise; the exit status is 1 if there are any
+    /// Only reports the files that are formatted differently; the exit status is 1 if there are any
     #[arg(long, conflicts_with = "write")]
     check: bool,
 
@@ -28,17 +28,17 @@ impl Fmt {
     pub(crate) fn run(self) -> anyhow::Result<ExitCode> {
         let (origins, variables) = self.input.resolve_all()?;
         if let Some((name, _)) = variables.first() {
-            bail!("a value for ‘{name}’ has no place in the layout of a text");
+            bail!("formatting does not use values of variables: remove the one for ‘{name}’");
         }
         if origins.is_empty() {
-            bail!("which configuration? Name files, `-` or `-e EXPR`");
+            bail!("no configuration is given: name files, `-` for standard input, or `-e EXPR`");
         }
         let mut fine = true;
         for origin in &origins {
             fine &= match self.lay_out(origin) {
                 Ok(fine) => fine,
                 Err(error) if output::is_broken_pipe(&error) => return Err(error),
-                // The other files are laid out all the same.
+                // The other files are formatted nevertheless.
                 Err(error) => {
                     complain(format_args!("{error:#}"));
                     false
@@ -48,8 +48,7 @@ impl Fmt {
         Ok(if fine { ExitCode::SUCCESS } else { ExitCode::FAILURE })
     }
 
-    /// Lays one text out. Returns whether all is well: it has no errors, and with `--check`
-    /// nothing would change.
+    /// Formats one text. Returns true if it has no errors and, with `--check`, is formatted already.
     fn lay_out(&self, origin: &Origin) -> anyhow::Result<bool> {
         let (mut map, source) = read(origin)?;
         let text = match millrace_lang::format(&mut map, source) {

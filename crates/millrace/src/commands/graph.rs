@@ -1,4 +1,4 @@
-//! `millrace graph`: a picture of a configuration.
+//! `millrace graph`: draws a configuration.
 
 use std::process::ExitCode;
 
@@ -10,15 +10,15 @@ use crate::drawing::{Drawing, dot, mermaid, svg};
 use crate::messages::show;
 use crate::output;
 use crate::report::Ledger;
-use crate::session::{Choices, configure, services};
+use crate::session::{Choices, Reach, configure, services};
 
-/// Draws a configuration: elements, ports, connections
+/// Draws a configuration: elements, ports and connections
 #[derive(clap::Args)]
 pub(crate) struct Graph {
     #[command(flatten)]
     input: Input,
 
-    /// How to draw it
+    /// The format of the drawing
     #[arg(long, value_enum, default_value_t = Format::Dot)]
     format: Format,
 }
@@ -34,13 +34,13 @@ enum Format {
 }
 
 impl Graph {
-    /// Runs the sub-command. A configuration that cannot run but hangs together is drawn, with
-    /// its errors on standard error.
+    /// Runs the sub-command. A configuration whose connections are consistent is drawn even if it has other errors;
+    /// these are printed on standard error.
     pub(crate) fn run(self) -> anyhow::Result<ExitCode> {
         let (origin, variables) = self.input.resolve()?;
         let mut loaded = load(&origin, &variables, None)?;
         let drawable = !loaded.has_errors();
-        let options = Choices::default().options(services(None, &Ledger::default()))?;
+        let options = Choices::default().options(services(Reach::Guarded, &Ledger::default()))?;
         let router = configure(&mut loaded, options);
         show(&loaded.diagnostics, &loaded.map);
         if drawable {

@@ -1,4 +1,4 @@
-//! `millrace handlers`: what can be read from and written to the elements of a configuration.
+//! `millrace handlers`: lists the handlers of a configuration's elements.
 
 use std::fmt::Write;
 use std::process::ExitCode;
@@ -11,17 +11,16 @@ use crate::config::{Input, load};
 use crate::messages::show;
 use crate::output;
 use crate::report::Ledger;
-use crate::session::{Choices, configure, services};
+use crate::session::{Choices, Reach, configure, services};
 
-/// Lists the handlers of a configuration's elements: r can be read, w can be written
+/// Lists the handlers of a configuration's elements: r means readable, w means writable
 #[derive(clap::Args)]
 pub(crate) struct Handlers {
     /// Takes EXPR itself as the configuration
     #[arg(short = 'e', long = "expression", value_name = "EXPR")]
     expression: Option<String>,
 
-    /// The configuration, `-` for standard input; values of its variables; and the element whose
-    /// handlers to list
+    /// The configuration, `-` for standard input; values of its variables; and the element whose handlers to list
     #[arg(value_name = "FILE|VAR=VALUE|ELEMENT")]
     words: Vec<String>,
 }
@@ -32,7 +31,7 @@ impl Handlers {
         let (input, element) = self.split();
         let (origin, variables) = input.resolve()?;
         let mut loaded = load(&origin, &variables, None)?;
-        let options = Choices::default().options(services(None, &Ledger::default()))?;
+        let options = Choices::default().options(services(Reach::Guarded, &Ledger::default()))?;
         let router = configure(&mut loaded, options);
         show(&loaded.diagnostics, &loaded.map);
         let Some(router) = router else { return Ok(ExitCode::FAILURE) };
@@ -52,8 +51,7 @@ impl Handlers {
         Ok(ExitCode::SUCCESS)
     }
 
-    /// The configuration, and the element: the last word when another one names the
-    /// configuration.
+    /// The configuration and the element. The element is the last word, if another word names the configuration.
     fn split(self) -> (Input, Option<String>) {
         let mut words = self.words;
         let names = words.iter().filter(|word| crate::config::variable(word).is_none()).count();

@@ -1,4 +1,4 @@
-//! `millrace install-links`: the names of Click's programs.
+//! `millrace install-links`: creates links with the names of Click's programs.
 
 use std::path::PathBuf;
 use std::process::ExitCode;
@@ -6,10 +6,10 @@ use std::process::ExitCode;
 use crate::output;
 use crate::tools;
 
-/// Links the names of Click and of its tools to this program, in a directory
+/// Creates symbolic links with the names of click and of its tools in a directory
 #[derive(clap::Args)]
 pub(crate) struct InstallLinks {
-    /// The directory; it is made if it is not there
+    /// The directory; it is created if it does not exist
     #[arg(value_name = "DIR")]
     folder: PathBuf,
 }

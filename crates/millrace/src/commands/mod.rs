@@ -1,4 +1,4 @@
-//! The sub-commands, a module each.
+//! The sub-commands, one module each.
 
 mod check;
 mod elements;
@@ -55,7 +55,7 @@ pub(crate) fn main(args: Vec<OsString>) -> anyhow::Result<ExitCode> {
     let cli = match Cli::try_parse_from(args) {
         Ok(cli) => cli,
         Err(error) => {
-            // Help goes to standard output, complaints to standard error; who is gone is gone.
+            // Help goes to standard output, errors go to standard error. A closed output is ignored.
             let _ = error.print();
             return Ok(ExitCode::from(u8::try_from(error.exit_code()).unwrap_or(2)));
         }

@@ -1,6 +1,6 @@
-//! `millrace plan`: what would run where, and why.
+//! `millrace plan`: prints which thread would run what, and why.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, HashSet};
 use std::fmt::Write;
 use std::path::PathBuf;
 use std::process::ExitCode;
@@ -13,34 +13,35 @@ use serde_json::{Value, json};
 use super::run::method;
 use crate::config::{Input, load};
 use crate::dpdk::{DpdkOptions, Running};
+use crate::forecast::Outlook;
 use crate::messages::show;
 use crate::output;
 use crate::report::Ledger;
-use crate::session::{Affinity, Choices, configure, services};
+use crate::session::{Affinity, Choices, Reach, configure, services};
 
-/// Prints which devices, queues, threads and cores a router would use, and why; touches none
+/// Prints the devices, queues, threads and cores that a router would use, and why; opens no device
 #[derive(clap::Args)]
 pub(crate) struct Plan {
     #[command(flatten)]
     input: Input,
 
-    /// For N threads
+    /// The number of threads
     #[arg(short = 'j', long, value_name = "N", default_value_t = 1)]
     threads: usize,
 
-    /// With the threads pinned to cores: near their devices, from core N on, or to those of a list
+    /// Pins the threads to cores: `auto` (near their devices), the first core, or a list of cores
     #[arg(long, value_name = "auto|N|LIST", num_args = 0..=1, require_equals = true, default_missing_value = "auto")]
     affinity: Option<Affinity>,
 
-    /// With elements run one by one on batches, even where packets could pass several in one go
+    /// Runs elements one by one on batches, even where packets could pass several in one go
     #[arg(long)]
     no_optimise: bool,
 
-    /// For the machine whose /sys is, as it is or copied, at this place
+    /// Plans for the machine whose /sys, or a copy of it, is in this directory
     #[arg(long, value_name = "DIR")]
     sys: Option<PathBuf>,
 
-    /// For FromDevice and ToDevice that reach devices by this means where their METHOD does not say
+    /// The method of FromDevice and ToDevice without METHOD
     #[arg(long, value_name = "METHOD", value_parser = method)]
     method: Option<Method>,
 
@@ -66,7 +67,7 @@ impl Plan {
             machine: self.sys,
             ..Choices::default()
         };
-        let mut services = services(None, &Ledger::default());
+        let mut services = services(Reach::Guarded, &Ledger::default());
         if let Some(method) = self.method {
             services.insert(DefaultMethod(method));
         }
@@ -74,15 +75,16 @@ impl Plan {
         let router = configure(&mut loaded, options);
         show(&loaded.diagnostics, &loaded.map);
         let Some(router) = router else { return Ok(ExitCode::FAILURE) };
-        let facts = Facts::gather(&router);
+        let facts = Facts::gather(&router, Outlook::of(&router));
         output::print(if self.json { format!("{:#}\n", facts.json()) } else { facts.words() })?;
         Ok(ExitCode::SUCCESS)
     }
 }
 
-/// The plan, ready to be told.
+/// What the plan contains, ready to be printed.
 struct Facts<'a> {
     router: &'a Router,
+    memory: Outlook,
     threads: Vec<Thread<'a>>,
     elements: Vec<Reached<'a>>,
 }
@@ -93,7 +95,7 @@ struct Thread<'a> {
     work: Vec<Work<'a>>,
 }
 
-/// A task or the timers of an element, at home on a thread.
+/// A task of an element, or its timers, with its home thread.
 struct Work<'a> {
     element: &'a str,
     class: &'a str,
@@ -114,7 +116,7 @@ impl Reached<'_> {
 }
 
 impl<'a> Facts<'a> {
-    fn gather(router: &'a Router) -> Self {
+    fn gather(router: &'a Router, memory: Outlook) -> Self {
         let plan = router.plan();
         let seats = plan.seats.iter().cloned().enumerate();
         let mut threads: Vec<Thread<'_>> = seats
@@ -137,12 +139,13 @@ impl<'a> Facts<'a> {
         for task in plan.running() {
             add(task.element, task.thread, task.receives.as_ref(), &task.why);
         }
+        let with_tasks: HashSet<usize> = plan.tasks.iter().map(|task| task.element).collect();
         for &(element, thread) in &plan.timers {
-            if !plan.tasks.iter().any(|task| task.element == element) {
+            if !with_tasks.contains(&element) {
                 add(element, thread, None, "its timers run here");
             }
         }
-        Self { router, threads, elements }
+        Self { router, memory, threads, elements }
     }
 
     fn words(&self) -> String {
@@ -151,7 +154,7 @@ impl<'a> Facts<'a> {
             let _ = writeln!(text, "{line}");
         };
         for (n, thread) in self.threads.iter().enumerate() {
-            say(format!("Thread {n}{} runs", seat(&thread.seat, self.router.plan().nodes)));
+            say(format!("Thread {n}{} runs:", seat(&thread.seat, self.router.plan().nodes)));
             for work in &thread.work {
                 let queues = match work.receives {
                     Some((device, queues)) => format!(" on {} of {device}", list("queue", queues)),
@@ -161,9 +164,9 @@ impl<'a> Facts<'a> {
             }
             if thread.work.is_empty() {
                 say(match self.router.plan().receivers.is_empty() {
-                    true => "  nothing: there is no task for it".to_owned(),
-                    false => "  nothing: there is no receive queue for it (SoftwareRSS spreads the packets of few \
-                              queues over all threads)"
+                    true => "  no task".to_owned(),
+                    false => "  nothing, because no receive queue is left for it (SoftwareRSS \
+                              distributes the packets of few queues over all threads)"
                         .to_owned(),
                 });
             }
@@ -173,21 +176,22 @@ impl<'a> Facts<'a> {
         self.say_reach(&mut say);
         self.say_counts(&mut say);
         self.router.plan().notes.iter().cloned().for_each(&mut say);
+        say(self.memory.line());
+        self.memory.starvation().into_iter().for_each(&mut say);
         for (of, plan) in self.own_plans() {
-            say(format!("{} begins what runs by this plan", of.full_name()));
+            say(format!("{} begins a part that runs by this plan:", of.full_name()));
             plan.lines().for_each(|line| say(format!("  {line}")));
         }
         text
     }
 
-    /// Which elements packets pass in one go.
+    /// Prints which elements packets pass in one go.
     fn say_passages(&self, say: &mut impl FnMut(String)) {
         let passages = &self.router.plan().passages;
         if passages.is_empty() {
             return;
         }
-        say("Packet by packet, without a stop from one to the next where they are connected, run"
-            .to_owned());
+        say("Packets pass these elements in one go, where they are connected:".to_owned());
         for passage in passages {
             let of = passage.iter().filter_map(|&id| self.elements.get(id));
             let names: Vec<String> = of.map(Reached::full_name).collect();
@@ -195,7 +199,8 @@ impl<'a> Facts<'a> {
         }
     }
 
-    /// Who reaches what: in groups, because most elements are reached by the same threads.
+    /// Prints which threads reach which elements, grouped by threads, because most elements are reached by the same
+    /// threads.
     fn say_reach(&self, say: &mut impl FnMut(String)) {
         let mut groups: BTreeMap<&[usize], Vec<String>> = BTreeMap::new();
         let (reached, infos) = (&self.elements, self.router.elements());
@@ -205,11 +210,11 @@ impl<'a> Facts<'a> {
         }
         for (threads, names) in groups {
             say(match threads {
-                [] => "No packets reach".to_owned(),
-                [one] => format!("Thread {one} alone reaches"),
+                [] => "No packets reach:".to_owned(),
+                [one] => format!("Only thread {one} reaches:"),
                 several => format!(
-                    "{} reach, each with state of its own; what they share there (queues, transmit \
-                     queues fewer than threads) is locked or atomic:",
+                    "{} reach, each with its own state (shared parts, such as queues, are locked \
+                     or atomic):",
                     capital(&list("thread", several)),
                 ),
             });
@@ -217,7 +222,7 @@ impl<'a> Facts<'a> {
         }
     }
 
-    /// The plans that elements have made themselves, such as those of GPU sections.
+    /// The plans that elements make themselves, such as those of GPU sections.
     fn own_plans(&self) -> impl Iterator<Item = (&Reached<'a>, String)> {
         self.elements.iter().enumerate().filter_map(|(id, of)| {
             let plan = self.router.read_of(id, "plan", b"").ok()?;
@@ -225,7 +230,7 @@ impl<'a> Facts<'a> {
         })
     }
 
-    /// How references to shared packets are counted.
+    /// Prints how references to shared packets are counted.
     fn say_counts(&self, say: &mut impl FnMut(String)) {
         let of = |plain: bool| {
             let chosen =
@@ -327,12 +332,13 @@ impl<'a> Facts<'a> {
             "passages": passages,
             "elements": elements,
             "notes": plan.notes,
+            "memory": self.memory.json(),
             "plans": own,
         })
     }
 }
 
-/// Where a thread sits: ` on core 2 of NUMA node 0`.
+/// The core and the NUMA node of a thread, such as ` on core 2 of NUMA node 0`.
 pub(crate) fn seat(seat: &Seat, nodes: usize) -> String {
     let node = if nodes > 1 { format!(" of NUMA node {}", seat.node) } else { String::new() };
     match (seat.core, seat.cores.as_slice()) {
@@ -342,7 +348,7 @@ pub(crate) fn seat(seat: &Seat, nodes: usize) -> String {
     }
 }
 
-/// What is received and transmitted by which queues of which devices, on which threads, and why.
+/// For each device, the queues and threads that receive and transmit, and why.
 pub(crate) fn devices(router: &Router) -> Vec<String> {
     let plan = router.plan();
     let node = |node: Option<usize>| match node {
@@ -375,13 +381,16 @@ pub(crate) fn devices(router: &Router) -> Vec<String> {
             plan.nodes > 1
                 && one.threads.iter().any(|&n| plan.seats.get(n).is_none_or(|s| s.node != node))
         });
-        let crossing = if far { "; packets cross over to its node" } else { "" };
+        let crossing = if far { "; packets cross to its NUMA node" } else { "" };
         let queues: Vec<usize> = one.queues.clone().collect();
         let how = match (one.is_locked(), one.threads.len()) {
             (true, _) => {
-                format!("{}, which {who} share by lock: it may use no more", list("queue", &queues))
+                format!(
+                    "{}, which {who} share under a lock, because there are no more queues",
+                    list("queue", &queues)
+                )
             }
-            (false, 1) => format!("{}, for {who} alone reaches it", list("queue", &queues)),
+            (false, 1) => format!("{}, because only {who} reaches it", list("queue", &queues)),
             (false, _) => format!("{}, one for each of {who}", list("queue", &queues)),
         };
         format!("{name} transmits to {device} by {how}{crossing}")
@@ -389,7 +398,7 @@ pub(crate) fn devices(router: &Router) -> Vec<String> {
     receives.chain(transmits).collect()
 }
 
-/// `queue 0`, `queues 0, 1 and 4`, `queues 0 to 7`.
+/// A list of numbers, such as `queue 0`, `queues 0, 1 and 4` or `queues 0 to 7`.
 fn list(what: &str, numbers: &[usize]) -> String {
     match numbers {
         [] => format!("no {what}"),

@@ -1,4 +1,4 @@
-//! `millrace read`, `millrace write` and `millrace hotswap`: a router that runs elsewhere.
+//! `millrace read`, `millrace write` and `millrace hotswap`: clients of a running router.
 
 use std::io::Read as _;
 use std::path::PathBuf;
@@ -8,6 +8,7 @@ use anyhow::{Context, bail};
 use millrace_core::os_error_text;
 
 use crate::control::{Access, Address, Client, ClientError};
+use crate::messages::say;
 use crate::output;
 
 /// Reads a handler of a running router
@@ -16,7 +17,7 @@ pub(crate) struct Read {
     /// The handler: ELEMENT.HANDLER, or HANDLER for the router's own
     handler: String,
 
-    /// What to ask, where the handler takes a parameter
+    /// A parameter for the handler, if it takes one
     #[arg(default_value = "")]
     parameter: String,
 
@@ -30,7 +31,7 @@ pub(crate) struct Write {
     /// The handler: ELEMENT.HANDLER, or HANDLER for the router's own
     handler: String,
 
-    /// What to write; `-` takes it from standard input
+    /// The value to write; `-` reads it from standard input
     #[arg(default_value = "")]
     value: String,
 
@@ -48,13 +49,13 @@ pub(crate) struct Hotswap {
     place: Place,
 }
 
-/// Where the router's control socket is.
+/// The address of the router's control socket.
 #[derive(clap::Args)]
 struct Place {
     #[command(flatten)]
     socket: Socket,
 
-    /// The file whose first line is the token of the router's control socket
+    /// A file whose first line is the token that the control socket asks for
     #[arg(long, value_name = "FILE")]
     token_file: Option<PathBuf>,
 }
@@ -62,11 +63,11 @@ struct Place {
 #[derive(clap::Args)]
 #[group(required = true, multiple = false)]
 struct Socket {
-    /// The Unix socket that the router was given with `-u`
+    /// The Unix socket, as given to the router with `-u`
     #[arg(short = 'u', long, value_name = "PATH")]
     socket: Option<PathBuf>,
 
-    /// The TCP port that the router was given with `-p`; on this machine unless it says where
+    /// The TCP port, as given to the router with `-p`: PORT on this machine, or HOST:PORT
     #[arg(short = 'p', long, value_name = "[HOST:]PORT")]
     port: Option<String>,
 }
@@ -93,7 +94,7 @@ impl Write {
             std::io::stdin().lock().read_to_end(&mut value).context("<stdin>")?;
         }
         let mut client = self.place.connect()?;
-        client.write(&self.handler, &value).map_err(explain)?;
+        warn(&client.write(&self.handler, &value).map_err(explain)?);
         Ok(ExitCode::SUCCESS)
     }
 }
@@ -111,15 +112,24 @@ impl Hotswap {
         }
         let mut client = self.place.connect()?;
         match client.write("hotconfig", &text) {
-            Ok(()) => Ok(ExitCode::SUCCESS),
+            Ok(warnings) => {
+                warn(&warnings);
+                Ok(ExitCode::SUCCESS)
+            }
             Err(ClientError::Refused { code: 511, .. }) => {
                 bail!(
-                    "the router does not let its configuration be replaced: start it with ‘click -R’"
+                    "the router does not allow its configuration to be replaced: start it with \
+                     ‘click -R’"
                 )
             }
             Err(error) => Err(explain(error)),
         }
     }
+}
+
+/// Prints what a handler warned of.
+fn warn(warnings: &str) {
+    warnings.lines().for_each(|warning| say(format_args!("warning: {warning}")));
 }
 
 impl Place {
@@ -145,12 +155,12 @@ impl Socket {
                     if port.contains(':') { port.clone() } else { format!("localhost:{port}") };
                 Client::connect_to(&*place).map_err(explain).context(place)
             }
-            (None, None) => bail!("where is the router? Say --socket PATH or --port PORT"),
+            (None, None) => bail!("no control socket is given: use --socket PATH or --port PORT"),
         }
     }
 }
 
-/// What the router said, without the words that the protocol adds.
+/// The router's message, without the words that the protocol adds.
 fn explain(error: ClientError) -> anyhow::Error {
     match error {
         ClientError::Io(error) => anyhow::anyhow!(os_error_text(&error)),

@@ -9,30 +9,34 @@ use std::time::Duration;
 
 use anyhow::Context;
 use millrace_core::args::Seconds;
-use millrace_core::memory::Arena;
+use millrace_core::memory::{Arena, limit_heaps};
 use millrace_core::run::initialize;
-use millrace_core::{Engine, Phase, Router, Timestamp, isa};
+use millrace_core::{Engine, Phase, Router, Timestamp, isa, standard_output};
 use millrace_io::{DefaultMethod, Method};
+use rustix::time::{ClockId, clock_gettime};
 use serde_json::json;
 
 use super::plan;
 use crate::config::{Input, load};
+use crate::consent;
 use crate::control::{Access, Address, Manners, Server};
 use crate::dpdk::{DpdkOptions, Running};
+use crate::forecast::{Outlook, Verdict};
 use crate::lab::{self, Lab};
 use crate::messages::{complain, say, show};
 use crate::output;
 use crate::report::{self, Figures, Ledger, Live, Origin};
-use crate::session::{Affinity, Choices, configure, services, set_buffers, start_devices};
-use crate::signals::StopOnSignal;
+use crate::sandbox;
+use crate::session::{Affinity, Choices, Reach, configure, services, set_buffers, start_devices};
+use crate::signals::{Early, StopOnSignal};
 
-/// Runs a router until it stops by itself, the time is over, or Ctrl-C
+/// Runs a router until it stops by itself, the time is over, or Ctrl-C is pressed
 #[derive(clap::Args)]
 pub(crate) struct Run {
     #[command(flatten)]
     input: Input,
 
-    /// Stops after this time: `10s`, `500ms`, `2min`
+    /// Stops the router after this time, such as `10s`, `500ms` or `2min`
     #[arg(long = "for", value_name = "TIME", value_parser = duration)]
     time: Option<Duration>,
 
@@ -44,7 +48,7 @@ pub(crate) struct Run {
     #[arg(short = 'j', long, value_name = "N", default_value_t = 1)]
     threads: usize,
 
-    /// Pins the threads to cores: near their devices, from core N on, or to those of a list
+    /// Pins the threads to cores: `auto` (near their devices), the first core, or a list of cores
     #[arg(long, value_name = "auto|N|LIST", num_args = 0..=1, require_equals = true, default_missing_value = "auto")]
     affinity: Option<Affinity>,
 
@@ -52,31 +56,45 @@ pub(crate) struct Run {
     #[arg(long)]
     no_optimise: bool,
 
-    /// Runs on a virtual clock, which jumps to the next timer when there is nothing to do
+    /// Runs on virtual time, which jumps to the next timer when there is nothing to do
     #[arg(long, value_name = "START", num_args = 0..=1, require_equals = true, default_missing_value = "1000000000")]
     simtime: Option<f64>,
 
-    /// Binds the devices to a virtual network; DEVICE=FILE replays a capture file on a device
+    /// Lets virtual time move on by so many nanoseconds each time it is read
+    #[arg(long, value_name = "NANOSECONDS", default_value_t = 0, requires = "simtime")]
+    simtick: u32,
+
+    /// Connects the devices to a virtual network; DEVICE=FILE replays a capture file on a device
     #[arg(long, value_name = "DEVICE=FILE,...", num_args = 0..=1, default_missing_value = "")]
     lab: Option<String>,
 
-    /// By which means FromDevice and ToDevice reach devices where their METHOD does not say:
-    /// LINUX, SOCKET, XDP, DPDK or BEST
+    /// The method of FromDevice and ToDevice without METHOD: LINUX, SOCKET, XDP, DPDK or BEST
     #[arg(long, value_name = "METHOD", value_parser = method)]
     method: Option<Method>,
 
     #[command(flatten)]
     dpdk: DpdkOptions,
 
-    /// Seeds what is random, the lab's traffic among it
+    #[command(flatten)]
+    sandbox: sandbox::Wishes,
+
+    /// Takes interfaces that this machine depends on itself: with the default route, or with open connections
+    #[arg(long)]
+    take_interface: bool,
+
+    /// The seed of random numbers, including those of the lab's traffic
     #[arg(long, value_name = "N", default_value_t = 1)]
     seed: u64,
 
-    /// Packet buffers to have
+    /// The number of packet buffers
     #[arg(long, value_name = "N")]
     buffers: Option<usize>,
 
-    /// Serves the control protocol on a TCP port; with a plus sign, on that or the next free one
+    /// Starts even if the machine does not have the memory that the packet buffers, rings and tables need
+    #[arg(long)]
+    overcommit: bool,
+
+    /// Serves the control protocol on a TCP port; with a plus sign, on that port or the next free one
     #[arg(short = 'p', long, value_name = "[ADDRESS:]PORT[+]", value_parser = Address::local)]
     port: Vec<Address>,
 
@@ -84,7 +102,7 @@ pub(crate) struct Run {
     #[arg(short = 'u', long = "unix-socket", value_name = "PATH")]
     unix_socket: Vec<PathBuf>,
 
-    /// Clients must send the first line of this file first; needed where other machines reach the port
+    /// Clients must first send the first line of this file; required if other machines can reach the port
     #[arg(long, value_name = "FILE")]
     token_file: Option<PathBuf>,
 
@@ -107,6 +125,8 @@ fn duration(text: &str) -> Result<Duration, String> {
 impl Run {
     /// Runs the sub-command.
     pub(crate) fn run(mut self) -> anyhow::Result<ExitCode> {
+        limit_heaps(self.threads);
+        let early = Early::start().context("signals")?;
         let lab = self.take_lab()?;
         self.dpdk.leave(&self.input)?;
         let (origin, variables) = self.input.resolve()?;
@@ -116,16 +136,22 @@ impl Run {
         let without_lab = lab.is_none().then_some(&loaded.graph);
         let _dpdk = Running::prepare(self.dpdk.dpdk.as_deref(), without_lab)?;
         let ledger = Ledger::default();
-        let lab = lab.map(|spec| lab::backend(&spec, &loaded.graph, self.seed)).transpose()?;
-        let backend = lab.as_ref().map(|lab| lab.backend.clone());
+        let lab = lab.map(|spec| lab::build(&spec, &loaded.graph, self.seed)).transpose()?;
         let choices = Choices {
             threads: Some(self.threads),
             affinity: self.affinity.clone(),
             no_optimise: self.no_optimise,
             simtime: self.simtime,
+            simtick: self.simtick,
             ..Choices::default()
         };
-        let mut services = services(backend, &ledger);
+        let consents = self.take_interface || consent::given_by(&loaded.graph);
+        let reach = match &lab {
+            Some(lab) => Reach::Network(lab.network.clone()),
+            None if consents => Reach::Unguarded,
+            None => Reach::Guarded,
+        };
+        let mut services = services(reach, &ledger);
         if let Some(method) = self.method.take() {
             services.insert(DefaultMethod(method));
         }
@@ -134,7 +160,12 @@ impl Run {
         show(&loaded.diagnostics, &loaded.map);
         let Some(router) = router else { return Ok(ExitCode::FAILURE) };
 
+        // Before the packet memory is mapped.
+        if !self.has_memory(&Outlook::of(&router)) {
+            return Ok(ExitCode::FAILURE);
+        }
         announce_machine(&router);
+        self.sandbox.announce().map_err(anyhow::Error::msg)?;
         let outcome = initialize(router, self.seed);
         millrace_io::dpdk::notes().iter().for_each(say);
         let mut engine = match outcome {
@@ -160,6 +191,16 @@ impl Run {
         lab.iter().for_each(|lab| lab.attach(&router));
         lab.iter().flat_map(|lab| &lab.announcement).for_each(say);
         let servers = self.serve(&router)?;
+        let inbox = early.settle().context("signals")?;
+        let sandbox = self.sandbox.enter(&router, &self.unix_socket, false).context("threads")?;
+        say(sandbox.line());
+        servers.iter().for_each(|server| say(format_args!("control socket: {}", server.address())));
+        if self.token_file.is_none() && !self.port.is_empty() {
+            say(
+                "warning: every user of this machine can connect to the control port, and write handlers: \
+                 --token-file asks for a token, and -u makes a socket for you alone",
+            );
+        }
         if servers.is_empty() {
             engine.stop_when_idle();
         }
@@ -171,21 +212,22 @@ impl Run {
             let figures = Figures::take(router, ledger, origin);
             say(report::summary(router, &figures));
         };
-        let signals = StopOnSignal::start(router.clone(), show).context("signals")?;
+        let signals = StopOnSignal::start(inbox, router.clone(), show).context("signals")?;
         let live =
             self.table().then(|| Live::start(router.clone(), ledger.clone(), origin.clone()));
         let live = live.transpose()?;
         let outcome = self.drive(engine)?;
-        drop((live, signals, servers));
+        drop(servers);
+        signals.router_has_ended();
+        drop(live);
 
         let figures = Figures::take(&router, &ledger, &origin);
-        let fine = self.conclude(&router, &figures, lab.as_ref(), &outcome.complaints)?;
+        let fine = self.conclude(&router, &figures, lab.as_ref(), &sandbox, &outcome.complaints)?;
         outcome.complaints.iter().for_each(complain);
         Ok(if fine { ExitCode::SUCCESS } else { ExitCode::FAILURE })
     }
 
-    /// What the user wants of the lab. A word after `--lab` that binds no device to a file is
-    /// the configuration.
+    /// The arguments of the lab. A word after `--lab` that does not assign a file to a device is the configuration.
     fn take_lab(&mut self) -> anyhow::Result<Option<lab::Spec>> {
         let Some(text) = self.lab.take() else { return Ok(None) };
         if !text.is_empty() && !text.contains('=') {
@@ -193,6 +235,27 @@ impl Run {
             return Ok(Some(lab::Spec::default()));
         }
         lab::Spec::parse(&text).map(Some).map_err(|error| anyhow::anyhow!("--lab: {error}"))
+    }
+
+    /// Prints what the router will take of memory; returns false if it cannot have that.
+    fn has_memory(&self, outlook: &Outlook) -> bool {
+        say(outlook.line());
+        outlook.starvation().iter().for_each(say);
+        match outlook.verdict() {
+            Verdict::Fits => true,
+            Verdict::Tight(why) => {
+                say(format_args!("warning: memory: {why}"));
+                true
+            }
+            Verdict::Impossible(why) if self.overcommit => {
+                say(format_args!("warning: memory: {why}"));
+                true
+            }
+            Verdict::Impossible(why) => {
+                complain(format_args!("memory: {why}, or start with --overcommit"));
+                false
+            }
+        }
     }
 
     fn serve(&self, router: &Arc<Router>) -> anyhow::Result<Vec<Server>> {
@@ -205,17 +268,17 @@ impl Run {
             let manners = Manners { access, announces: None };
             let server = Server::start_with(&address, router.clone(), manners)
                 .with_context(|| format!("control socket {address}"))?;
-            say(format_args!("control socket: {}", server.address()));
             servers.push(server);
         }
         Ok(servers)
     }
 
     fn table(&self) -> bool {
-        !self.json && !self.no_table && std::io::stdout().is_terminal()
+        let wanted = !self.json && !self.no_table && !standard_output::has_data();
+        wanted && std::io::stdout().is_terminal()
     }
 
-    /// Runs the engine for the time that it is given.
+    /// Runs the engine for the time that the command line gives.
     fn drive(&self, mut engine: Engine) -> anyhow::Result<millrace_core::run::Outcome> {
         let Some(time) = self.time else { return Ok(engine.run()) };
         let router = engine.router().clone();
@@ -223,7 +286,7 @@ impl Run {
         let is_virtual = router.clock().is_virtual();
         let alarm = std::thread::Builder::new().name("alarm".to_owned()).spawn({
             let router = router.clone();
-            // Either the time is over or the router has stopped by itself.
+            // Either the time is over, or the router has stopped by itself.
             move || match is_virtual {
                 true => stop_if_time_stands(&router, time, &end),
                 false => {
@@ -238,17 +301,19 @@ impl Run {
         }
         let outcome = engine.run();
         drop(ended);
-        // It has no way to fail that matters here.
+        // A failure here has no consequence.
         let _ = alarm.join();
         Ok(outcome)
     }
 
-    /// Prints the summary; returns whether nothing was lost that should not have been.
+    /// Prints the summary: on standard error if elements write data to standard output. Returns true if no packet is
+    /// unaccounted for and the lab saw all that it expected.
     fn conclude(
         &self,
         router: &Router,
         figures: &Figures,
         lab: Option<&Lab>,
+        sandbox: &sandbox::Summary,
         complaints: &[String],
     ) -> anyhow::Result<bool> {
         let lab = lab.map(|lab| (lab.report)());
@@ -256,6 +321,7 @@ impl Run {
         let text = if self.json {
             let mut fields = report::json(router, figures);
             fields.insert("complaints".to_owned(), json!(complaints));
+            fields.insert("sandbox".to_owned(), sandbox.json());
             if let Some(report) = lab {
                 fields.insert("lab".to_owned(), report.json);
             }
@@ -268,39 +334,50 @@ impl Run {
             }
             text
         };
-        output::print(text)?;
+        match standard_output::has_data() {
+            true => say(text.trim_end()),
+            false => output::print(text)?,
+        }
         Ok(fine)
     }
 }
 
-/// Stops a router on virtual time, which is to run for so long, if it takes far longer in real time, and virtual time
-/// hardly moves: a timer of a nanosecond, say.
+/// Stops a router on virtual time if it takes a second of processor time, or `time` if that is longer, and virtual time
+/// hardly advances, for example because of a timer with a period of a nanosecond.
 fn stop_if_time_stands(router: &Router, time: Duration, end: &Receiver<()>) {
-    const SHORTEST: Duration = Duration::from_secs(10);
-    let patience = time.max(SHORTEST);
-    loop {
-        let before = router.clock().now();
-        if !matches!(end.recv_timeout(patience), Err(RecvTimeoutError::Timeout)) {
-            return;
+    const SHORTEST: Duration = Duration::from_secs(1);
+    const LOOK: Duration = Duration::from_millis(50);
+    let longest = time.max(SHORTEST);
+    let patience = Timestamp::from(longest);
+    let worked = || {
+        let time = clock_gettime(ClockId::ProcessCPUTime);
+        Timestamp::from(Duration::new(time.tv_sec as u64, time.tv_nsec as u32))
+    };
+    let state = || (worked(), router.clock().now());
+    let mut before = state();
+    while matches!(end.recv_timeout(LOOK), Err(RecvTimeoutError::Timeout)) {
+        let now = state();
+        if now.0 - before.0 < patience {
+            continue;
         }
-        let passed = router.clock().now() - before;
-        if passed < Timestamp::from(patience / 1000) {
+        if (now.1 - before.1).as_nanos() < patience.as_nanos() / 1000 {
             complain(format_args!(
-                "virtual time stands still: the router has been at work for {patience:?}, and is stopped"
+                "virtual time hardly advances: the router was busy for {longest:?} of processor time, and is stopped"
             ));
             return router.enter(Phase::Draining);
         }
+        before = now;
     }
 }
 
-/// Says what memory and which threads the router has.
+/// Prints which memory and which threads the router has.
 fn announce_machine(router: &Router) {
     for line in Arena::stats().to_string().lines() {
         say(format_args!("packet memory: {line}"));
     }
     if let Ok(Some(asked)) = isa::asked() {
         let (asked, used) = (asked.name(), isa::level().name());
-        say(format_args!("hot loops are those for {used} ({}={asked})", isa::VARIABLE));
+        say(format_args!("hot loops are compiled for {used} ({}={asked})", isa::VARIABLE));
     }
     let plan = router.plan();
     for (n, seat) in plan.seats.iter().enumerate() {

@@ -12,15 +12,15 @@ pub enum ClientError {
     /// The connection failed.
     #[error("{0}")]
     Io(#[from] io::Error),
-    /// The server speaks another protocol.
+    /// The server uses another protocol.
     #[error("the server does not speak Click's control protocol")]
     Protocol,
-    /// The router refused; what it said, line by line.
+    /// The router refused the call.
     #[error("{message}")]
     Refused {
-        /// The number of the answer.
+        /// The number of the answer, such as 511.
         code: u16,
-        /// Its text.
+        /// The text of the answer, one or more lines.
         message: String,
     },
 }
@@ -33,14 +33,14 @@ pub struct Client {
 trait ReadWrite: Read + Write + Send {}
 impl<T: Read + Write + Send> ReadWrite for T {}
 
-/// The longest answer line that is read; ours are far shorter.
+/// The maximum length of an answer line, in bytes. Lines of this server are far shorter.
 const LONGEST_LINE: u64 = 64 << 10;
 
 impl Client {
     /// Connects to a control socket.
     ///
     /// # Errors
-    /// Nobody listens there, or it is not a control socket.
+    /// No server listens at the address, or it is not a control socket.
     pub fn connect(address: &Address) -> Result<Self, ClientError> {
         let stream: Box<dyn ReadWrite> = match address {
             Address::Tcp { host, port, .. } => Box::new(TcpStream::connect((*host, *port))?),
@@ -66,18 +66,18 @@ impl Client {
         }
     }
 
-    /// Shows the token that the socket asks for.
+    /// Sends the token that the socket asks for.
     ///
     /// # Errors
-    /// It is wrong, or the connection fails.
+    /// The token is wrong, or the connection fails.
     pub fn authenticate(&mut self, token: &str) -> Result<(), ClientError> {
-        self.ask(format!("AUTH {token}\r\n").as_bytes())
+        self.ask(format!("AUTH {token}\r\n").as_bytes()).map(drop)
     }
 
     /// Reads a handler.
     ///
     /// # Errors
-    /// There is no such handler, it refuses, or the connection fails.
+    /// There is no such handler, it refuses the call, or the connection fails.
     pub fn read(&mut self, handler: &str, parameter: &[u8]) -> Result<Vec<u8>, ClientError> {
         self.send("READDATA", handler, parameter)?;
         let line = self.line()?;
@@ -91,17 +91,18 @@ impl Client {
         Ok(data)
     }
 
-    /// Writes a handler.
+    /// Writes a handler, and returns its warnings, one per line.
     ///
     /// # Errors
-    /// There is no such handler, it refuses, or the connection fails.
-    pub fn write(&mut self, handler: &str, text: &[u8]) -> Result<(), ClientError> {
-        self.send("WRITEDATA", handler, text)
+    /// There is no such handler, it refuses the call, or the connection fails.
+    pub fn write(&mut self, handler: &str, text: &[u8]) -> Result<String, ClientError> {
+        let message = self.send("WRITEDATA", handler, text)?;
+        Ok(message.split_once('\n').map_or(String::new(), |(_, warnings)| warnings.to_owned()))
     }
 
-    /// Sends a command with its data; the answer says whether it was done.
-    fn send(&mut self, command: &str, handler: &str, data: &[u8]) -> Result<(), ClientError> {
-        // White space in a name would make it two words; no handler has such a name.
+    /// Sends a command with its data. The answer says whether it succeeded.
+    fn send(&mut self, command: &str, handler: &str, data: &[u8]) -> Result<String, ClientError> {
+        // White space in a name would split it into two words; no handler has such a name.
         if handler.is_empty() || handler.contains(|c: char| c.is_whitespace() || c.is_control()) {
             let message = format!("‘{handler}’ is not the name of a handler");
             return Err(ClientError::Refused { code: 500, message });
@@ -111,8 +112,8 @@ impl Client {
         self.ask(&request)
     }
 
-    /// Sends a request and takes the message lines of the answer.
-    fn ask(&mut self, request: &[u8]) -> Result<(), ClientError> {
+    /// Sends a request and reads the message lines of the answer.
+    fn ask(&mut self, request: &[u8]) -> Result<String, ClientError> {
         let stream = self.stream.get_mut();
         stream.write_all(request)?;
         stream.flush()?;
@@ -131,7 +132,7 @@ impl Client {
                 continue;
             }
             return match code {
-                200..300 => Ok(()),
+                200..300 => Ok(message),
                 _ => Err(ClientError::Refused { code, message }),
             };
         }

@@ -13,8 +13,9 @@
 //! when all went well; a hyphen after it says that more of them follow. A value that was read
 //! follows a line `DATA n`.
 //!
-//! A control socket stays open, with its connections, when the configuration is replaced by one
-//! that has an element of this name with the same address.
+//! Of more than 128 connections, the one that has been idle for longest is closed. A control socket stays open,
+//! with its connections, when the configuration is replaced by one that has an element of this name with the
+//! same address.
 //!
 //! # Arguments
 //! - TYPE: `TCP` or `UNIX`. Mandatory. `SOCKET`, an open descriptor, is refused.
@@ -60,7 +61,7 @@ use millrace_core::args::{ElementRef, FileName, Word};
 use millrace_core::element::HandlerError;
 use millrace_core::names::NumberKind;
 use millrace_core::{
-    Class, Context, Element, Failed, Handlers, Init, Lock, Refused, Router, Setup, Timer,
+    Class, Context, Element, Failed, Handlers, Init, Lock, Need, Refused, Router, Setup, Timer,
     Timestamp, os_error_text, register,
 };
 
@@ -79,14 +80,14 @@ pub struct ControlSocket {
     open: Lock<Open>,
 }
 
-/// What moves in a hot swap.
+/// The state that a hot swap hands over.
 #[derive(Default)]
 struct Open {
     server: Option<Server>,
     served: Arc<Served>,
 }
 
-/// The router that clients speak to, and the element that answers for it.
+/// The router that clients access, and the element that answers instead of it, if any.
 #[derive(Default)]
 struct Served(Lock<(Weak<Router>, Option<usize>)>);
 
@@ -94,7 +95,7 @@ register!(ControlSocket, "control_socket.rs");
 
 const TCP: u8 = 6;
 
-/// The end of a connection is waited for so long.
+/// The maximum time to wait until a connection has ended.
 const PATIENCE: Duration = Duration::from_secs(1);
 
 impl Element for ControlSocket {
@@ -122,7 +123,7 @@ impl Element for ControlSocket {
                     (Some(Word(text)), None) => match text.parse() {
                         Ok(address) => address,
                         Err(_) => {
-                            args.error("ADDRESS", format!("‘{text}’ is no IP address"));
+                            args.error("ADDRESS", format!("‘{text}’ is not an IP address"));
                             return Err(Failed);
                         }
                     },
@@ -165,6 +166,10 @@ impl Element for ControlSocket {
             args.error("TOKEN_FILE", "TOKEN_FILE is mandatory where other machines can connect");
         }
         args.complete()?;
+        if let Address::Unix(path) = &address {
+            args.needs([Need::UnixSocket(path.clone())]);
+        }
+        args.needs(token.as_ref().and_then(Need::read));
         let announces = verbose.then(|| format!("{} :: ControlSocket", setup.name()));
         let tries = AtomicI64::new(retries.into());
         let timer = setup.timer();
@@ -184,13 +189,19 @@ impl Element for ControlSocket {
     fn initialize(&self, init: &mut Init<'_>) -> Result<(), Refused> {
         self.open().served.set(init.shared_router(), self.proxy);
         if init.predecessor::<Self>().is_some_and(|old| old.address == self.address) {
-            // It is open, and comes over.
+            // The socket is open already, and is handed over.
             return Ok(());
         }
         match self.bind() {
             Ok(()) => Ok(()),
             Err(message) if self.tries.fetch_sub(1, SeqCst) <= 0 => Err(message.into()),
             Err(message) => {
+                // One that is open needs nothing more.
+                init.needs([match &self.address {
+                    Address::Unix(_) => Need::UnixListeners,
+                    Address::Tcp { port, or_next: true, .. } => Need::TcpPorts(*port..=u16::MAX),
+                    Address::Tcp { port, .. } => Need::TcpPorts(*port..=*port),
+                }]);
                 self.try_again(init.router(), init.id(), &message, init.clock().now());
                 Ok(())
             }
@@ -221,7 +232,7 @@ impl Element for ControlSocket {
 
     fn cleanup(&self, _router: &Router) -> Result<(), Refused> {
         let Some(server) = self.open().server.take() else { return Ok(()) };
-        // One of its clients may wait for what waits here: a hot swap that leaves the element out.
+        // One of its clients may be waiting for this thread: for a hot swap that removes the element.
         let (tell, told) = channel::<()>();
         std::thread::spawn(move || {
             drop(server);

@@ -27,22 +27,23 @@
 use std::path::Path;
 use std::sync::Arc;
 
+use millrace_core::router::hear;
 use millrace_core::{HandlerError, Router, os_error_text};
 use millrace_lang::ascii_quotes;
 
-/// What the server says when a connection is opened.
+/// The line that the server sends when a connection is opened.
 pub const GREETING: &[u8] = b"Click::ControlSocket/1.3\r\n";
 
-/// Bytes that one command may have, its data included.
+/// The maximum number of bytes of a command, including its data.
 pub const LONGEST_COMMAND: usize = 64 << 20;
 
-/// Bytes that a command's line may have.
+/// The maximum number of bytes of a command's line.
 const LONGEST_LINE: usize = 1 << 20;
 
-/// Once a client has so many bytes of answers to read, its next commands wait until it has read them.
+/// While more bytes of answers than this wait to be sent, further commands of the client wait.
 const ENOUGH_ANSWERS: usize = 256 << 10;
 
-/// What a session acts on.
+/// The router that a session acts on.
 pub trait Target: Send + Sync {
     /// Reads a handler, with a parameter.
     ///
@@ -56,22 +57,22 @@ pub trait Target: Send + Sync {
     /// As [`Router::write`].
     fn write(&self, path: &str, text: &[u8]) -> Result<(), HandlerError>;
 
-    /// Whether a handler can be read and whether it can be written.
+    /// Whether a handler is readable, and whether it is writable.
     ///
     /// # Errors
     /// There is no such handler.
     fn access(&self, path: &str) -> Result<(bool, bool), HandlerError>;
 
-    /// Makes a low-level call of an element, by its number. The error is what the system would say.
+    /// Calls a low-level function of an element, by its number.
     ///
     /// # Errors
-    /// There is no such element or no such call, or it refuses.
+    /// There is no such element or function, or it refuses; the error is the one that the system would return.
     fn low_level(&self, element: &str, number: u8, data: &[u8]) -> Result<Vec<u8>, HandlerError> {
         let _ = (element, number, data);
         Err(HandlerError::Refused("Invalid argument".to_owned()))
     }
 
-    /// Whether an element answers for handlers of others.
+    /// True if an element answers for the handlers of others.
     fn is_proxy(&self) -> bool {
         false
     }
@@ -95,9 +96,10 @@ impl Target for Router {
     }
 }
 
-/// The numbers that answers begin with.
+/// The numbers of answers.
 mod code {
     pub(super) const OK: u16 = 200;
+    pub(super) const OK_WITH_WARNINGS: u16 = 220;
     pub(super) const SYNTAX: u16 = 500;
     pub(super) const UNIMPLEMENTED: u16 = 501;
     pub(super) const NO_ELEMENT: u16 = 510;
@@ -109,49 +111,49 @@ mod code {
     pub(super) const UNSPECIFIED: u16 = 590;
 }
 
-/// One client's side of the conversation.
+/// The server's side of one connection.
 #[derive(Debug, Default)]
 pub struct Session {
-    /// What was received and not yet acted upon.
+    /// Bytes that were received and not yet processed.
     input: Vec<u8>,
-    /// So much of `input` has been searched for what `awaited` waits for.
+    /// The length of the part of `input` that was already searched for the end of what `awaited` waits for.
     searched: usize,
     awaited: Awaited,
-    /// The line taken last ended with CR where the input did: an LF that comes belongs to it.
+    /// True if the last line ended with CR at the end of the input: if LF comes next, it belongs to that line.
     skip_newline: bool,
-    /// There may be more commands in `input`.
+    /// True if `input` may contain further commands.
     unfinished: bool,
     access: Access,
     closed: bool,
 }
 
-/// What a session's client may do.
+/// What the client of a session may do.
 #[derive(Clone, Debug, Default)]
 pub struct Access {
-    /// Whether it may only read.
+    /// True if it may only read.
     pub read_only: bool,
-    /// What it must send by `AUTH` first, if anything.
+    /// The token that it must first send with `AUTH`, if any.
     pub token: Option<Arc<str>>,
 }
 
 impl Access {
-    /// The token in a file: its first line.
+    /// Reads a token: the first line of a file.
     ///
     /// # Errors
-    /// The file cannot be read, or its first line is empty; the message names it.
+    /// The file cannot be read, or its first line is empty; the message names the file.
     pub fn token_in(file: &Path) -> Result<Arc<str>, String> {
         let name = file.display();
         let text = std::fs::read_to_string(file)
             .map_err(|error| format!("{name}: {}", os_error_text(&error)))?;
         match text.lines().next().map(str::trim) {
             None | Some("") => {
-                Err(format!("{name}: the first line is to be a token, and is empty"))
+                Err(format!("{name}: the first line must be a token, but it is empty"))
             }
             Some(token) => Ok(token.into()),
         }
     }
 
-    /// Compares in a time that does not depend on where the two differ.
+    /// Compares two texts in a time that does not depend on where they differ.
     fn opens_for(&self, offered: &[u8]) -> bool {
         let Some(token) = &self.token else { return true };
         let differences = token.bytes().zip(offered).fold(0, |sum, (a, b)| sum | (a ^ b));
@@ -159,7 +161,7 @@ impl Access {
     }
 }
 
-/// What the session waits for.
+/// What a session waits for.
 #[derive(Debug, Default)]
 enum Awaited {
     /// The end of a command line.
@@ -171,39 +173,39 @@ enum Awaited {
     Until(Call, Vec<u8>),
 }
 
-/// A handler to call when its data has come.
+/// A handler to call when its data is complete.
 #[derive(Debug)]
 struct Call {
     write: bool,
-    /// It is a low-level call, `element#number`.
+    /// True for a low-level call, `element#number`.
     low_level: bool,
     handler: String,
 }
 
 impl Session {
-    /// A session whose client may do this.
+    /// A session with these rights.
     pub fn new(access: Access) -> Self {
         Self { access, ..Self::default() }
     }
 
-    /// True when the client said goodbye, or broke the rules; nothing more will be answered.
+    /// True if the client has ended the session or broken the protocol. The session answers nothing more.
     pub fn is_closed(&self) -> bool {
         self.closed
     }
 
-    /// True when commands wait until the answers so far have been sent: [`receive`](Self::receive), with no bytes,
-    /// goes on with them.
+    /// True if commands wait until the answers so far are sent. Then call [`receive`](Self::receive) without bytes,
+    /// to process them.
     pub fn is_unfinished(&self) -> bool {
         self.unfinished && !self.closed
     }
 
-    /// The bytes of memory that commands take which are not complete.
+    /// The number of bytes of incomplete commands in memory.
     pub fn held(&self) -> usize {
         self.input.capacity()
     }
 
-    /// Acts on what came from the client; the answers are added to `out`. Once there are many of them, the commands
-    /// that remain wait ([`is_unfinished`](Self::is_unfinished)).
+    /// Processes bytes from the client, and appends the answers to `out`. If there are many answers, the remaining
+    /// commands wait ([`is_unfinished`](Self::is_unfinished)).
     pub fn receive(&mut self, bytes: &[u8], target: &dyn Target, out: &mut Vec<u8>) {
         if self.closed {
             return;
@@ -230,7 +232,7 @@ impl Session {
         }
     }
 
-    /// Acts on what is left when the client will send no more.
+    /// Processes what is left when the client sends nothing more.
     pub fn finish(&mut self, target: &dyn Target, out: &mut Vec<u8>) {
         match std::mem::take(&mut self.awaited) {
             _ if self.closed => {}
@@ -251,7 +253,7 @@ impl Session {
         self.closed = true;
     }
 
-    /// Takes one line or one piece of data from the input at `at`. Returns whether there was one.
+    /// Takes one line or one piece of data from the input at `at`. Returns false if none is complete.
     fn step(&mut self, at: &mut usize, target: &dyn Target, out: &mut Vec<u8>) -> bool {
         match &self.awaited {
             Awaited::Command => {
@@ -291,15 +293,14 @@ impl Session {
         true
     }
 
-    /// Goes on behind a line.
+    /// Moves to the byte after a line.
     fn advance(&mut self, at: &mut usize, next: usize) {
         *at = next;
         self.searched = 0;
         self.skip_newline = next == self.input.len() && self.input.last() == Some(&b'\r');
     }
 
-    /// The end of the line that `from` lies in, and where the next one starts. Lines end with CR,
-    /// LF or CR LF.
+    /// The end of the line that contains `from`, and the start of the next one. Lines end with CR, LF or CR LF.
     fn line(&self, from: usize) -> Option<(usize, usize)> {
         let rest = self.input.get(from..)?;
         let end = from + rest.iter().position(|&byte| byte == b'\r' || byte == b'\n')?;
@@ -314,7 +315,7 @@ impl Session {
         let write = command.starts_with(['W', 'S']);
         if self.access.token.is_some() && !matches!(&*command, "AUTH" | "QUIT" | "CLOSE" | "BYE") {
             answer(out, code::PERMISSION, "Permission denied: send AUTH with the token first");
-            // What follows may be data: it must not be taken for commands.
+            // The following bytes may be data, which must not be read as commands.
             self.closed = true;
             return;
         }
@@ -338,7 +339,7 @@ impl Session {
                     None => answer(out, code::SYNTAX, &format!("Syntax error in '{command}'")),
                     Some(length) if length > LONGEST_COMMAND => {
                         answer(out, code::TOO_BIG, "Data too large");
-                        // What follows is data: it must not be taken for commands.
+                        // The following bytes are data, which must not be read as commands.
                         self.closed = true;
                     }
                     Some(length) => {
@@ -386,8 +387,7 @@ impl Session {
         }
     }
 
-    /// Makes a low-level call. Its number says in which direction data go and how much, as those of
-    /// ioctl(2) do in BSD.
+    /// Makes a low-level call. Its number contains the direction and the size of the data, as for ioctl(2) in BSD.
     fn low_level(&self, call: &Call, data: &[u8], target: &dyn Target, out: &mut Vec<u8>) {
         const OUT: u32 = 1 << 30;
         const IN: u32 = 1 << 31;
@@ -442,17 +442,26 @@ impl Session {
         }
         let name = &call.handler;
         if call.write {
-            let result = match self.access.read_only
+            let (result, warnings) = match self.access.read_only
                 && matches!(target.access(call.path()), Ok((_, true)))
             {
                 true => {
                     let message = format!("Permission denied for '{name}'");
                     return answer(out, code::PERMISSION, &message);
                 }
-                false => target.write(call.path(), data),
+                false => hear(|| target.write(call.path(), data)),
             };
             match result {
-                Ok(()) => answer(out, code::OK, &format!("Write handler '{name}' OK")),
+                Ok(()) if warnings.is_empty() => {
+                    answer(out, code::OK, &format!("Write handler '{name}' OK"));
+                }
+                Ok(()) => {
+                    let lines = format!(
+                        "Write handler '{name}' OK with warnings:\n{}",
+                        warnings.join("\n")
+                    );
+                    answer_lines(out, code::OK_WITH_WARNINGS, &lines);
+                }
                 Err(error) => refuse(out, call, code::HANDLER_ERROR, error, target),
             }
             return;
@@ -488,14 +497,14 @@ impl Call {
         Self { write, low_level: false, handler: String::from_utf8_lossy(handler).into_owned() }
     }
 
-    /// The handler's path: `.list` and `0.list` are the global `list`.
+    /// The handler's path. `.list` and `0.list` mean the global handler `list`.
     fn path(&self) -> &str {
         let name = self.handler.as_str();
         name.strip_prefix("0.").or_else(|| name.strip_prefix('.')).unwrap_or(name)
     }
 }
 
-/// Says why a call failed; `other` is the number for what the handler itself said.
+/// Answers that a call failed. `other` is the number for an error of the handler itself.
 fn refuse(out: &mut Vec<u8>, call: &Call, other: u16, error: HandlerError, target: &dyn Target) {
     let name = &call.handler;
     let what = if call.write { "Write" } else { "Read" };
@@ -522,7 +531,7 @@ fn refuse(out: &mut Vec<u8>, call: &Call, other: u16, error: HandlerError, targe
 
 fn answer(out: &mut Vec<u8>, code: u16, line: &str) {
     out.extend_from_slice(format!("{code} ").as_bytes());
-    // A line of the answer is one line whatever names and messages hold, and in ASCII, as Click has it.
+    // Whatever names and messages contain, an answer line must be one line of ASCII, as in Click.
     for &byte in ascii_quotes(line).as_bytes() {
         match byte {
             b' '..=b'~' => out.push(byte),
@@ -533,7 +542,7 @@ fn answer(out: &mut Vec<u8>, code: u16, line: &str) {
     out.extend_from_slice(b"\r\n");
 }
 
-/// Several lines: all but the last have a hyphen after the number.
+/// Writes several answer lines. All but the last have a hyphen after the number.
 fn answer_lines(out: &mut Vec<u8>, code: u16, text: &str) {
     let mut lines = text.lines().peekable();
     while let Some(line) = lines.next() {

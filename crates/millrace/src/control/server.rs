@@ -1,4 +1,4 @@
-//! Serves the control protocol on a TCP port or a Unix socket, on threads of its own.
+//! Serves the control protocol on a TCP port or a Unix socket, on its own threads.
 
 use std::fmt;
 use std::io::{self, ErrorKind, Read, Write};
@@ -20,32 +20,33 @@ use rustix::io::Errno;
 use rustix::net::{self, AddressFamily, SocketAddrUnix, SocketFlags, SocketType};
 
 use super::protocol::{Access, GREETING, Session, Target};
+use crate::sandbox::gate;
 
-/// The most clients at a time.
+/// The maximum number of clients at a time. One more takes the place of the one that has been idle for longest.
 const MOST_CLIENTS: usize = 128;
 
-/// A client that has not read [`PIECE`] bytes of an answer by then is left.
+/// The connection of a client is closed if the client has not read [`PIECE`] bytes of an answer within this time.
 const PATIENCE: Duration = Duration::from_secs(10);
 
-/// The bytes of an answer that are sent at a time.
+/// The number of bytes of an answer that are sent at a time.
 const PIECE: usize = 64 << 10;
 
-/// The bytes of commands and answers that all clients together may keep in memory.
+/// The maximum number of bytes of commands and answers in memory, for all clients together.
 const MOST_HELD: usize = 256 << 20;
 
-/// When the server stops, clients have so long to read what they asked for, and then as long again to end.
+/// When the server stops, clients have this time to read pending answers, and then the same time again to end.
 const FAREWELL: Duration = Duration::from_millis(500);
 
-/// Where a control socket listens, or is found.
+/// The address of a control socket.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Address {
     /// A TCP port.
     Tcp {
-        /// The address of this machine to listen on.
+        /// The local address to listen on.
         host: IpAddr,
         /// The port.
         port: u16,
-        /// Whether to take the next free port when this one is taken.
+        /// True if the next free port is to be used when this one is taken.
         or_next: bool,
     },
     /// A socket in the file system.
@@ -53,10 +54,10 @@ pub enum Address {
 }
 
 impl Address {
-    /// Reads a TCP address, `[HOST:]PORT[+]`; a plus sign means this port or the next free one.
+    /// Reads a TCP address, `[HOST:]PORT[+]`. A plus sign means this port or the next free one.
     ///
     /// # Errors
-    /// It is none; the message says what was expected.
+    /// The text is not an address; the message says what was expected.
     pub fn tcp(text: &str, default_host: IpAddr) -> Result<Self, String> {
         let expected = || format!("expected [ADDRESS:]PORT[+], not ‘{text}’");
         let (number, or_next) = match text.strip_suffix('+') {
@@ -70,7 +71,7 @@ impl Address {
         Ok(Self::Tcp { host: default_host, port, or_next })
     }
 
-    /// Reads a TCP address on this machine's loopback interface, unless it names another.
+    /// Reads a TCP address, by default on this machine's loopback interface.
     ///
     /// # Errors
     /// As [`tcp`](Self::tcp).
@@ -78,7 +79,7 @@ impl Address {
         Self::tcp(text, IpAddr::V4(Ipv4Addr::LOCALHOST))
     }
 
-    /// Whether this machine alone reaches it.
+    /// True if only this machine can reach the address.
     pub fn is_local(&self) -> bool {
         match self {
             Self::Tcp { host, .. } => host.is_loopback(),
@@ -96,13 +97,13 @@ impl fmt::Display for Address {
     }
 }
 
-/// A control socket that is open. Dropping it closes it, once what was asked has been answered.
+/// An open control socket. When it is dropped, it answers pending commands and closes.
 pub struct Server {
     address: Address,
-    /// The file of a Unix socket, by device and number.
+    /// The file of a Unix socket, by device and inode.
     file: Option<(u64, u64)>,
     shared: Arc<Shared>,
-    listener: Option<JoinHandle<()>>,
+    listener: Option<gate::Thread>,
 }
 
 /// How a control socket treats its clients.
@@ -110,7 +111,7 @@ pub struct Server {
 pub struct Manners {
     /// What clients may do.
     pub access: Access,
-    /// Who says on standard error when a connection is opened and closed; nobody unless given.
+    /// The name under which connections are reported on standard error; `None` reports nothing.
     pub announces: Option<String>,
 }
 
@@ -120,21 +121,35 @@ struct Shared {
     stopping: AtomicBool,
     /// Readable when the server stops.
     wake: OwnedFd,
-    clients: Lock<Vec<(Stream, JoinHandle<()>)>>,
+    clients: Lock<Vec<Client>>,
     /// The bytes that clients keep in memory.
     held: AtomicUsize,
+}
+
+/// A client that is connected.
+struct Client {
+    stream: Stream,
+    thread: JoinHandle<()>,
+    /// Since when it has asked for nothing; none while it is answered.
+    idle: Arc<Lock<Option<Instant>>>,
+}
+
+impl Client {
+    fn is_gone(&self) -> bool {
+        self.thread.is_finished()
+    }
 }
 
 impl Server {
     /// Opens a control socket to `target`.
     ///
     /// # Errors
-    /// The address is taken, or the system refuses; or other machines reach it, and there is no token.
+    /// The address is taken, or the system refuses; or other machines can reach the address, and there is no token.
     pub fn start(address: &Address, target: Arc<dyn Target>) -> io::Result<Self> {
         Self::start_with(address, target, Manners::default())
     }
 
-    /// As [`start`](Self::start), with manners of its own.
+    /// As [`start`](Self::start), with the given manners.
     ///
     /// # Errors
     /// As [`start`](Self::start).
@@ -144,7 +159,8 @@ impl Server {
         manners: Manners,
     ) -> io::Result<Self> {
         if !address.is_local() && manners.access.token.is_none() {
-            let why = "other machines reach this address: a token is needed, or a loopback address";
+            let why = "other machines can reach this address: set a token, or use a loopback \
+                       address";
             return Err(io::Error::new(ErrorKind::PermissionDenied, why));
         }
         let (listener, address) = Listener::bind(address)?;
@@ -160,14 +176,14 @@ impl Server {
             clients: Lock::default(),
             held: AtomicUsize::new(0),
         });
-        let thread = std::thread::Builder::new().name("control".to_owned()).spawn({
+        let thread = gate::spawn("control", {
             let shared = shared.clone();
             move || shared.listen(&listener)
         })?;
         Ok(Self { address, file, shared, listener: Some(thread) })
     }
 
-    /// Where the server listens; the port is the one that was found free.
+    /// The address of the server, with the port that was found free.
     pub fn address(&self) -> &Address {
         &self.address
     }
@@ -176,33 +192,43 @@ impl Server {
 impl Drop for Server {
     fn drop(&mut self) {
         self.shared.stopping.store(true, Ordering::SeqCst);
-        // A full counter means that the listener is being woken.
+        // A full counter means that the listener is already being woken.
         let _ = rustix::io::write(&self.shared.wake, &1u64.to_ne_bytes());
         if let Some(listener) = self.listener.take() {
-            let _ = listener.join();
+            listener.join();
         }
         let mut clients = std::mem::take(&mut *self.shared.clients());
-        clients.iter().for_each(|(stream, _)| stream.stop_reading());
+        clients.iter().for_each(|client| client.stream.stop_reading());
         wait_for(&mut clients);
-        // They do not read what they asked for.
-        clients.iter().for_each(|(stream, _)| drop(stream.end()));
+        // These clients do not read their answers.
+        clients.iter().for_each(|client| drop(client.stream.end()));
         wait_for(&mut clients);
-        // A thread that is left waits for a handler, and ends behind it.
+        // A thread that is left waits for a handler, and ends after the handler.
         if let Address::Unix(path) = &self.address
             && self.file.is_some()
             && file_of(path) == self.file
         {
-            // It may have been removed by now.
+            // The file may have been removed meanwhile.
             let _ = std::fs::remove_file(path);
         }
     }
 }
 
-/// Waits for clients' threads to end, for a while. Those that have ended are removed.
-fn wait_for(clients: &mut Vec<(Stream, JoinHandle<()>)>) {
+/// Closes the connection that has asked for nothing for the longest time. Returns false if all are being answered.
+fn close_idlest(clients: &mut Vec<Client>) -> bool {
+    let idle = clients.iter().enumerate();
+    let idle = idle.filter_map(|(at, client)| Some(((*client.idle.lock())?, at)));
+    let Some((_, at)) = idle.min() else { return false };
+    // Its thread ends by itself, and may answer what has come by now.
+    clients.swap_remove(at).stream.stop_reading();
+    true
+}
+
+/// Waits a limited time for clients' threads to end. Removes those that have ended.
+fn wait_for(clients: &mut Vec<Client>) {
     let until = Instant::now() + FAREWELL;
     while Instant::now() < until {
-        clients.retain(|(_, thread)| !thread.is_finished());
+        clients.retain(|client| !client.is_gone());
         if clients.is_empty() {
             return;
         }
@@ -211,7 +237,7 @@ fn wait_for(clients: &mut Vec<(Stream, JoinHandle<()>)>) {
 }
 
 impl Shared {
-    fn clients(&self) -> std::sync::MutexGuard<'_, Vec<(Stream, JoinHandle<()>)>> {
+    fn clients(&self) -> std::sync::MutexGuard<'_, Vec<Client>> {
         self.clients.lock()
     }
 
@@ -221,12 +247,12 @@ impl Shared {
                 PollFd::from_borrowed_fd(listener.as_fd(), PollFlags::IN),
                 PollFd::new(&self.wake, PollFlags::IN),
             ];
-            // An interrupted poll looks again.
+            // An interrupted poll is repeated.
             let _ = poll(&mut fds, None);
             match listener.accept() {
                 Ok(stream) => self.welcome(stream),
                 Err(error) if error.kind() == ErrorKind::WouldBlock => {}
-                // No descriptor is free, say: let others end before the next look.
+                // For example, no descriptor is free: others may be closed before the next attempt.
                 Err(_) => std::thread::sleep(Duration::from_millis(10)),
             }
         }
@@ -234,30 +260,32 @@ impl Shared {
 
     fn welcome(self: &Arc<Self>, mut stream: Stream) {
         let mut clients = self.clients();
-        clients.retain(|(_, thread)| !thread.is_finished());
+        clients.retain(|client| !client.is_gone());
         let ready = stream.prepare().and_then(|()| stream.try_clone());
         let Ok(handle) = ready else { return };
-        if clients.len() >= MOST_CLIENTS {
-            // The client may be gone already.
+        if clients.len() >= MOST_CLIENTS && !close_idlest(&mut clients) {
+            // The client may have left already.
             let _ = stream.write_all(b"590 Too many connections\r\n");
             return;
         }
         let shared = self.clone();
+        let idle = Arc::new(Lock::new(Some(Instant::now())));
+        let own = idle.clone();
         let spawned =
             std::thread::Builder::new().name("control-client".to_owned()).spawn(move || {
-                // The client went away: nothing is owed to it.
-                let _ = shared.serve(&mut stream);
+                // The client has left, so there is nobody to answer.
+                let _ = shared.serve(&mut stream, &own);
             });
         if let Ok(thread) = spawned {
-            clients.push((handle, thread));
+            clients.push(Client { stream: handle, thread, idle });
         }
     }
 
-    fn serve(&self, stream: &mut Stream) -> io::Result<()> {
+    fn serve(&self, stream: &mut Stream, idle: &Lock<Option<Instant>>) -> io::Result<()> {
         let mut session = Session::new(self.manners.access.clone());
         let name = stream.describe();
         self.announce(&format!("opened connection {name}"));
-        let outcome = self.converse(stream, &mut session);
+        let outcome = self.converse(stream, &mut session, idle);
         let number = name.split(' ').next().unwrap_or_default();
         self.announce(&format!("closed connection {number}"));
         outcome
@@ -269,7 +297,12 @@ impl Shared {
         }
     }
 
-    fn converse(&self, stream: &mut Stream, session: &mut Session) -> io::Result<()> {
+    fn converse(
+        &self,
+        stream: &mut Stream,
+        session: &mut Session,
+        idle: &Lock<Option<Instant>>,
+    ) -> io::Result<()> {
         let mut answer = GREETING.to_vec();
         let mut buffer = vec![0; 16 << 10];
         let mut held = Held { all: &self.held, own: 0 };
@@ -281,7 +314,10 @@ impl Shared {
             } else if self.stopping.load(Ordering::SeqCst) {
                 break;
             } else {
-                match stream.read(&mut buffer) {
+                idle.lock().get_or_insert_with(Instant::now);
+                let read = stream.read(&mut buffer);
+                *idle.lock() = None;
+                match read {
                     Ok(0) => session.finish(&*self.target, &mut answer),
                     Ok(n) => {
                         let bytes = buffer.get(..n).unwrap_or(&[]);
@@ -301,14 +337,14 @@ impl Shared {
     }
 }
 
-/// The bytes that one client keeps in memory, among those of all.
+/// The bytes that one client keeps in memory, as a part of the bytes of all clients.
 struct Held<'a> {
     all: &'a AtomicUsize,
     own: usize,
 }
 
 impl Held<'_> {
-    /// Returns whether all clients together keep no more than they may.
+    /// Returns true if all clients together stay within the limit.
     fn set(&mut self, bytes: usize) -> bool {
         let others = self.all.fetch_sub(self.own, Ordering::Relaxed) - self.own;
         self.all.fetch_add(bytes, Ordering::Relaxed);
@@ -323,7 +359,7 @@ impl Drop for Held<'_> {
     }
 }
 
-/// Sends an answer to a client, as long as it reads.
+/// Sends an answer to a client as long as the client reads.
 fn send(stream: &mut Stream, answer: &[u8]) -> io::Result<()> {
     for mut piece in answer.chunks(PIECE) {
         let since = Instant::now();
@@ -348,7 +384,7 @@ enum Listener {
 }
 
 impl Listener {
-    /// Binds, and says where.
+    /// Binds, and returns the actual address.
     fn bind(address: &Address) -> io::Result<(Self, Address)> {
         let (listener, address) = match address {
             Address::Tcp { host, port, or_next } => {
@@ -393,13 +429,13 @@ fn bind_tcp(host: IpAddr, port: u16, or_next: bool) -> io::Result<TcpListener> {
     }
 }
 
-/// Binds a socket in the file system, which its owner alone can open. One that a crashed program left there is replaced;
-/// any other file is left alone, and no symbolic link is followed.
+/// Binds a Unix socket that only its owner can open. A socket file that a crashed program left is replaced. Any other
+/// file is left alone, and symbolic links are not followed.
 fn bind_unix(path: &Path) -> io::Result<UnixListener> {
     let address = SocketAddrUnix::new(path)?;
     let socket =
         net::socket_with(AddressFamily::UNIX, SocketType::STREAM, SocketFlags::CLOEXEC, None)?;
-    // The file gets the socket's mode (unix(7)): so there is no moment at which others could connect.
+    // The file gets the socket's mode (unix(7)), so there is no moment at which others can connect.
     fs::fchmod(&socket, Mode::RUSR | Mode::WUSR)?;
     if let Err(error) = net::bind(&socket, &address) {
         let is_left = || {
@@ -417,10 +453,10 @@ fn bind_unix(path: &Path) -> io::Result<UnixListener> {
     Ok(socket.into())
 }
 
-/// The clients that wait until they are accepted.
+/// The number of clients that can wait to be accepted.
 const BACKLOG: i32 = 128;
 
-/// Which file a path leads to, without following a symbolic link.
+/// The device and inode of a file, without following a symbolic link.
 fn file_of(path: &Path) -> Option<(u64, u64)> {
     path.symlink_metadata().ok().map(|file| (file.dev(), file.ino()))
 }
@@ -452,7 +488,7 @@ impl Stream {
         })
     }
 
-    /// The number of its descriptor, and whom it leads to.
+    /// The number of the connection's descriptor, and its peer.
     fn describe(&self) -> String {
         match self {
             Self::Tcp(stream) => {
@@ -465,7 +501,7 @@ impl Stream {
         }
     }
 
-    /// Ends the wait of whoever reads from it.
+    /// Ends the wait of a thread that reads from the connection.
     fn stop_reading(&self) {
         // It may be closed already.
         let _ = match self {
@@ -474,7 +510,7 @@ impl Stream {
         };
     }
 
-    /// Says that nothing more comes; the list of clients keeps a descriptor of it open.
+    /// Closes the sending direction. The list of clients keeps a descriptor of the connection open.
     fn end(&self) -> io::Result<()> {
         match self {
             Self::Tcp(stream) => stream.shutdown(Shutdown::Both),

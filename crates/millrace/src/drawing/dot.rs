@@ -27,7 +27,7 @@ pub(crate) fn dot(drawing: &Drawing) -> String {
     text
 }
 
-/// Compounds within compounds.
+/// Compounds and the compounds inside them.
 #[derive(Default)]
 struct Tree {
     nodes: Vec<usize>,

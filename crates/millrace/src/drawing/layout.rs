@@ -1,15 +1,16 @@
-//! Places for the nodes of a directed graph, in layers (Sugiyama, Tagawa and Toda, "Methods for
-//! visual understanding of hierarchical system structures", IEEE Transactions on Systems, Man and
-//! Cybernetics, 1981).
+//! Positions for the nodes of a directed graph, in layers (Sugiyama, Tagawa and Toda, "Methods for visual
+//! understanding of hierarchical system structures", IEEE Transactions on Systems, Man and Cybernetics, 1981):
 //!
-//! Edges that would lead upwards are turned round; every node comes in a layer below those that
-//! lead to it; an edge that passes layers has a dummy node in each; layers are sorted so that few
-//! edges cross; then nodes are placed as near to their neighbours as their widths allow.
+//! 1. Edges that close a cycle are reversed.
+//! 2. Each node is put in a layer below its predecessors.
+//! 3. An edge that crosses layers gets a dummy node in each of them.
+//! 4. The layers are sorted so that few edges cross.
+//! 5. Nodes are placed as near to their neighbours as their widths allow.
 
 use std::collections::HashMap;
 
-/// What is laid out: the widths of nodes, and edges with the horizontal offsets, from the middle
-/// of their nodes, at which they end.
+/// The input: the widths of nodes, and edges. An edge contains the horizontal offsets of its ends from the middle of
+/// their nodes.
 pub(super) struct Problem {
     pub(super) widths: Vec<f64>,
     pub(super) edges: Vec<Wire>,
@@ -24,14 +25,13 @@ pub(super) struct Wire {
     pub(super) to_offset: f64,
 }
 
-/// Where everything is: layers from the top, horizontal places of middles, none negative.
+/// The result: layers are numbered from the top. Horizontal positions are those of the middle, and none is negative.
 #[derive(Debug)]
 pub(super) struct Layout {
-    /// Each node's layer and place.
+    /// The layer and the position of each node.
     pub(super) nodes: Vec<(usize, f64)>,
-    /// Each edge's way through the layers: layers and places, from its start to its end. Edges
-    /// that lead down pass the layers between their nodes; those that lead up pass the layers of
-    /// their nodes too, beside the nodes.
+    /// The path of each edge, as layers and positions from its start to its end. An edge that leads down crosses the
+    /// layers between its nodes. An edge that leads up also crosses the layers of its nodes, beside the nodes.
     pub(super) ways: Vec<Vec<(usize, f64)>>,
     pub(super) layers: usize,
     pub(super) width: f64,
@@ -39,19 +39,19 @@ pub(super) struct Layout {
 
 /// Free space between nodes.
 const GAP: f64 = 26.0;
-/// Free space between an edge that passes a layer and what is beside it.
+/// Free space between an edge that crosses a layer and its neighbours.
 const LANE_GAP: f64 = 12.0;
-/// Width of an edge that passes a layer.
+/// Width of an edge that crosses a layer.
 const LANE: f64 = 4.0;
-/// Times that the layers are sorted.
+/// The number of times that the layers are sorted.
 const SWEEPS: usize = 24;
-/// Times that the nodes are moved.
+/// The number of times that the nodes are moved.
 const MOVES: usize = 100;
 
-/// The most dummies: about as many crossings of edges and layers as anybody could look at.
+/// The maximum number of dummies. A picture with more crossings of edges and layers is unreadable.
 const MOST_DUMMIES: usize = 200_000;
 
-/// Lays a graph out; not one whose edges pass too many layers for a picture.
+/// Lays out a graph; `None` if its edges cross too many layers for a picture.
 pub(super) fn lay_out(problem: &Problem) -> Option<Layout> {
     let mut graph = Layered::new(problem)?;
     graph.sort();
@@ -66,20 +66,20 @@ struct Vertex {
     x: f64,
 }
 
-/// A piece of an edge between neighbouring layers.
+/// A piece of an edge between adjacent layers.
 struct Segment {
     upper: usize,
     lower: usize,
     upper_offset: f64,
     lower_offset: f64,
-    /// How much it wants to be straight.
+    /// The priority of keeping it straight.
     weight: f64,
 }
 
 struct Layered {
     vertices: Vec<Vertex>,
     segments: Vec<Segment>,
-    /// For each vertex the segments above it and those below it.
+    /// For each vertex, the segments above it and those below it.
     above: Vec<Vec<usize>>,
     below: Vec<Vec<usize>>,
     layers: Vec<Vec<usize>>,
@@ -131,7 +131,7 @@ impl Layered {
         self.vertices.len() - 1
     }
 
-    /// An edge that leads down, with a dummy in each layer between.
+    /// Adds an edge that leads down, with a dummy in each layer between its nodes.
     fn add_down(&mut self, wire: &Wire) -> Vec<usize> {
         let (top, bottom) = (self.vertices[wire.from].layer, self.vertices[wire.to].layer);
         let dummies: Vec<usize> = (top + 1..bottom).map(|layer| self.dummy(layer)).collect();
@@ -144,8 +144,8 @@ impl Layered {
         dummies
     }
 
-    /// An edge that leads up, with a dummy in each layer between and beside its nodes. Edges that
-    /// lead up to one place share their dummies, so that they look like one with many roots.
+    /// Adds an edge that leads up, with a dummy in each layer between its nodes and beside them. Edges that lead up
+    /// to the same port share their dummies, so that they look like one line with several starts.
     fn add_up(
         &mut self,
         wire: &Wire,
@@ -173,7 +173,7 @@ impl Layered {
         });
     }
 
-    /// Says which edges are to be straight: those that pass layers first, then those of chains.
+    /// Sets the priorities of straight edges: edges that cross layers first, then the edges of chains.
     fn weigh(&mut self) {
         for segment in &mut self.segments {
             let lanes = [segment.upper, segment.lower].map(|v| self.vertices[v].width == LANE);
@@ -188,8 +188,8 @@ impl Layered {
         }
     }
 
-    /// Puts the vertices into their layers, in the order in which a walk along the edges finds
-    /// them: a good start for sorting.
+    /// Puts the vertices into their layers, in the order in which a walk along the edges finds them. This is a good
+    /// start for sorting.
     fn fill_layers(&mut self) {
         let count = self.vertices.iter().map(|vertex| vertex.layer + 1).max().unwrap_or(0);
         self.layers = vec![Vec::new(); count];
@@ -208,8 +208,8 @@ impl Layered {
         }
     }
 
-    /// Sorts the layers, down and up again, by where the neighbours of their vertices are; keeps
-    /// the order with the fewest crossings.
+    /// Sorts the layers, downwards and upwards, by the positions of the vertices' neighbours. Keeps the order with
+    /// the fewest crossings.
     fn sort(&mut self) {
         let mut best = (self.crossings(), self.layers.clone());
         for sweep in 0..SWEEPS {
@@ -236,7 +236,7 @@ impl Layered {
             let segments = if by_above { &self.above[vertex] } else { &self.below[vertex] };
             let sum: f64 = segments.iter().map(|&s| self.end(s, by_above, &positions)).sum();
             let key = match segments.len() {
-                // Who has no neighbours there stays where he is.
+                // A vertex without neighbours there stays at its place.
                 0 => at as f64,
                 n => sum / n as f64,
             };
@@ -246,7 +246,7 @@ impl Layered {
         self.layers[layer] = keyed.into_iter().map(|(_, vertex)| vertex).collect();
     }
 
-    /// Each vertex's number in its layer.
+    /// The index of each vertex in its layer.
     fn positions(&self) -> Vec<usize> {
         let mut positions = vec![0; self.vertices.len()];
         for layer in &self.layers {
@@ -257,8 +257,8 @@ impl Layered {
         positions
     }
 
-    /// Where the far end of a segment is, in numbers of vertices; ports of a node lie apart by
-    /// fractions of one.
+    /// The position of the far end of a segment, in units of vertices. The ports of a node differ by fractions of a
+    /// unit.
     fn end(&self, segment: usize, upper: bool, positions: &[usize]) -> f64 {
         let segment = &self.segments[segment];
         let (vertex, offset) = match upper {
@@ -284,7 +284,7 @@ impl Layered {
         sum
     }
 
-    /// Moves every layer's vertices to where their neighbours want them, down and up again.
+    /// Moves the vertices of every layer towards their neighbours, downwards and upwards.
     fn place(&mut self) {
         for layer in 0..self.layers.len() {
             let wishes: Vec<(f64, f64)> = self.layers[layer].iter().map(|_| (0.0, 1.0)).collect();
@@ -306,7 +306,7 @@ impl Layered {
         self.vertices.iter_mut().for_each(|vertex| vertex.x -= left);
     }
 
-    /// Takes the last bends out of chains, from the top down; all else stays where it is if it can.
+    /// Straightens chains from the top down. Other vertices move only if they must.
     fn straighten(&mut self) {
         for layer in 1..self.layers.len() {
             let wish = |&vertex: &usize| match self.above[vertex][..] {
@@ -322,7 +322,7 @@ impl Layered {
         }
     }
 
-    /// Where a vertex would make its edges straightest, and how much that matters.
+    /// The position at which a vertex would make its edges straightest, and its weight.
     fn wish(&self, vertex: usize) -> (f64, f64) {
         let above = self.above[vertex]
             .iter()
@@ -340,8 +340,8 @@ impl Layered {
         }
     }
 
-    /// Places the vertices of a layer as near to where they wish to be as the distances between
-    /// them allow (least squares, by pooling adjacent violators).
+    /// Places the vertices of a layer as near to their desired positions as the distances between them allow (least
+    /// squares, by pooling adjacent violators).
     fn settle(&mut self, layer: usize, wishes: &[(f64, f64)]) {
         let vertices = &self.layers[layer];
         let mut offsets = Vec::with_capacity(vertices.len());
@@ -354,7 +354,7 @@ impl Layered {
             }
             offsets.push(offset);
         }
-        // Blocks of vertices that touch: weighted sum of wishes, weight, how many.
+        // Blocks of adjacent vertices: weighted sum of the desired positions, weight, number of vertices.
         let mut blocks: Vec<(f64, f64, usize)> = Vec::new();
         for (&(wish, weight), offset) in wishes.iter().zip(&offsets) {
             let mut block = ((wish - offset) * weight, weight, 1);
@@ -392,8 +392,8 @@ impl Layered {
     }
 }
 
-/// Which edges to turn round so that no circle is left: those that lead back to a node from which
-/// a walk in depth came.
+/// The edges to reverse, so that no cycle is left: those that lead back to a node on the current path of a
+/// depth-first search.
 fn turned_edges(n: usize, edges: &[Wire]) -> Vec<bool> {
     let mut outgoing = vec![Vec::new(); n];
     let mut has_input = vec![false; n];
@@ -402,7 +402,7 @@ fn turned_edges(n: usize, edges: &[Wire]) -> Vec<bool> {
         has_input[wire.to] = true;
     }
     let mut turned = vec![false; edges.len()];
-    // 0: not seen, 1: on the way, 2: done.
+    // 0: not visited, 1: on the current path, 2: done.
     let mut state = vec![0u8; n];
     let starts = (0..n).filter(|&node| !has_input[node]).chain(0..n);
     for start in starts {
@@ -432,8 +432,8 @@ fn turned_edges(n: usize, edges: &[Wire]) -> Vec<bool> {
     turned
 }
 
-/// Each node's layer: one below the lowest that leads to it; nodes that nothing leads to stand
-/// right above what they lead to.
+/// The layer of each node: one below the lowest predecessor. A node without predecessors is directly above its
+/// uppermost successor.
 fn layers(n: usize, edges: &[Wire], turned: &[bool]) -> Vec<usize> {
     let ends = edges.iter().zip(turned).map(|(wire, &turned)| match turned {
         true => (wire.to, wire.from),
@@ -466,7 +466,7 @@ fn layers(n: usize, edges: &[Wire], turned: &[bool]) -> Vec<usize> {
     layer
 }
 
-/// How many pairs stand in the wrong order; sorts the list (merge sort).
+/// The number of pairs in the wrong order; sorts the list (merge sort).
 fn inversions(list: &mut [f64]) -> usize {
     let n = list.len();
     if n < 2 {
@@ -519,14 +519,14 @@ mod tests {
             }
             assert!(x >= 50.0 && x <= layout.width - 50.0 + 1e-6);
         }
-        // The edge that passes a layer has a place there, the one that leads back three.
+        // The edge that crosses a layer has a position there, and the one that leads back has three.
         assert_eq!(layout.ways[6].len(), 1);
         assert_eq!(layout.ways[7].iter().map(|way| way.0).collect::<Vec<_>>(), [2, 1, 0]);
     }
 
     #[test]
-    fn crossings_that_need_not_be_are_undone() {
-        // Two chains whose nodes are named crosswise.
+    fn avoidable_crossings_are_removed() {
+        // Two chains whose nodes alternate in the list.
         let mut graph = Layered::new(&problem(4, &[(0, 3), (1, 2)])).unwrap();
         graph.layers = vec![vec![0, 1], vec![2, 3]];
         assert_eq!(graph.crossings(), 1);
@@ -535,7 +535,7 @@ mod tests {
     }
 
     #[test]
-    fn circles_and_islands_have_a_place() {
+    fn cycles_and_separate_graphs_are_laid_out() {
         let layout = lay_out(&problem(4, &[(0, 1), (1, 2), (2, 0)])).unwrap();
         assert_eq!(layout.nodes.iter().map(|node| node.0).collect::<Vec<_>>(), [0, 1, 2, 0]);
         let nothing = lay_out(&problem(0, &[])).unwrap();
@@ -543,7 +543,7 @@ mod tests {
     }
 
     #[test]
-    fn what_nobody_could_look_at_is_not_laid_out() {
+    fn graphs_too_large_for_a_picture_are_not_laid_out() {
         let chain = (1..2000).map(|n| (n - 1, n));
         let edges: Vec<(usize, usize)> = chain.chain((0..300).map(|n| (n, 1999 - n))).collect();
         assert!(lay_out(&problem(2000, &edges)).is_none());

@@ -1,4 +1,4 @@
-//! Mermaid, which Markdown viewers draw.
+//! Mermaid, a language for diagrams that Markdown viewers draw.
 
 use std::collections::BTreeMap;
 use std::fmt::Write;
@@ -7,8 +7,8 @@ use millrace_core::element::PortKind;
 
 use super::Drawing;
 
-/// The graph as a Mermaid flowchart: push connections are solid, pull connections dotted; ports
-/// other than 0 stand on the arrows.
+/// The graph as a Mermaid flowchart. Push connections are solid, pull connections dotted. Ports other than 0 are
+/// written on the arrows.
 pub(crate) fn mermaid(drawing: &Drawing) -> String {
     let mut text = String::from("flowchart TB\n");
     let mut compounds: BTreeMap<&str, Vec<usize>> = BTreeMap::new();
@@ -44,8 +44,8 @@ pub(crate) fn mermaid(drawing: &Drawing) -> String {
     text
 }
 
-/// Text within Mermaid's quotation marks; what would end them, or be taken for HTML, becomes a
-/// character entity.
+/// Text within Mermaid's quotation marks. Characters that would end the text, or be read as HTML, become character
+/// entities.
 fn quote(text: &str) -> String {
     let mut quoted = String::new();
     for c in text.chars() {

@@ -1,4 +1,4 @@
-//! Pictures of a graph: DOT, Mermaid, SVG.
+//! Drawings of a graph: DOT, Mermaid, SVG.
 
 mod dot;
 mod layout;
@@ -13,7 +13,7 @@ pub(crate) use dot::dot;
 pub(crate) use mermaid::mermaid;
 pub(crate) use svg::svg;
 
-/// What is drawn.
+/// The elements and connections to draw.
 #[derive(Clone, Debug, Default)]
 pub(crate) struct Drawing {
     pub(crate) nodes: Vec<Node>,
@@ -28,7 +28,7 @@ pub(crate) struct Node {
     pub(crate) class: String,
     /// Its configuration on one line, shortened.
     pub(crate) config: String,
-    /// The kinds of its ports; agnostic when they are not known.
+    /// The kinds of its ports; agnostic if they are not known.
     pub(crate) inputs: Vec<PortKind>,
     pub(crate) outputs: Vec<PortKind>,
 }
@@ -41,8 +41,7 @@ pub(crate) struct Edge {
 }
 
 impl Drawing {
-    /// A drawing of a flat graph; the kinds of its ports come from the router, if it could be
-    /// made.
+    /// The drawing of a flat graph. The kinds of its ports come from the router, if it could be made.
     pub(crate) fn new(graph: &Graph, router: Option<&Router>) -> Self {
         let edges: Vec<Edge> =
             graph.connections.iter().map(|c| Edge { from: c.from, to: c.to }).collect();
@@ -77,12 +76,12 @@ impl Drawing {
 }
 
 impl Node {
-    /// The compound that the element stands in; empty at file level.
+    /// The compound that contains the element; empty at file level.
     pub(crate) fn compound(&self) -> &str {
         self.name.rsplit_once('/').map_or("", |(compound, _)| compound)
     }
 
-    /// The name within the compound; none for an element that was given none.
+    /// The name within the compound; `None` for an element without a name.
     pub(crate) fn given_name(&self) -> Option<&str> {
         let name = self.name.rsplit_once('/').map_or(self.name.as_str(), |(_, name)| name);
         let anonymous = name.split_once('@').is_some_and(|(class, _)| class == self.class);
@@ -98,7 +97,7 @@ impl Node {
     }
 }
 
-/// Text on one line, not longer than a box should be wide.
+/// Text on one line, cut to a reasonable width for a box.
 fn one_line(text: &str) -> String {
     const MOST: usize = 28;
     let words: Vec<&str> = text.split_whitespace().collect();
@@ -109,7 +108,7 @@ fn one_line(text: &str) -> String {
     }
 }
 
-/// Escapes text for HTML, XML and what is like them.
+/// Escapes text for HTML, XML and similar languages.
 fn escape(text: &str) -> String {
     let mut escaped = String::with_capacity(text.len());
     for c in text.chars() {
@@ -144,7 +143,7 @@ pub(crate) mod tests {
     }
 
     #[test]
-    fn names_are_taken_apart() {
+    fn names_are_split_into_compound_and_name() {
         let node = |name: &str| Node { name: name.to_owned(), ..graph(1, &[]).nodes.remove(0) };
         assert_eq!(node("a/b/c").compound(), "a/b");
         assert_eq!(node("a/b/c").given_name(), Some("c"));
@@ -153,7 +152,7 @@ pub(crate) mod tests {
     }
 
     #[test]
-    fn configurations_become_short_lines() {
+    fn configurations_are_shortened_to_one_line() {
         assert_eq!(one_line("a,\n   b"), "a, b");
         assert_eq!(one_line(&"ä".repeat(40)).chars().count(), 29);
     }

@@ -1,4 +1,4 @@
-//! SVG, written by hand: boxes in layers, ports as in Click's papers.
+//! SVG: boxes in layers, ports drawn as in Click's papers.
 
 use std::fmt::Write;
 
@@ -15,9 +15,9 @@ const SPACE: f64 = 46.0;
 const FRAME: f64 = 24.0;
 /// Half the width of a port, and its height.
 const PORT: f64 = 4.5;
-/// The least distance of ports.
+/// The minimum distance between ports.
 const PORT_PITCH: f64 = 16.0;
-/// Width of a letter, on average, of the name and of what stands below.
+/// Average width of a letter of the name, and of the text below it.
 const LETTER: (f64, f64) = (8.0, 6.5);
 
 /// Colours of compounds: fill and border.
@@ -32,9 +32,9 @@ const COLOURS: [(&str, &str); 8] = [
     ("#fff7ed", "#e0701a"),
 ];
 
-/// The graph as an SVG image. Inputs are triangles above a box, outputs rectangles below it; push
-/// is filled, pull is empty, what is not known is grey. A compound's elements have its colour.
-/// None of a graph that is too large for a picture.
+/// The graph as an SVG image. Inputs are triangles above a box, outputs rectangles below it. Push ports are filled,
+/// pull ports empty, and unknown ones grey. The elements of a compound have its colour. `None` if the graph is too
+/// large for a picture.
 pub(crate) fn svg(drawing: &Drawing) -> Option<String> {
     let picture = Picture::new(drawing)?;
     let mut text = picture.head();
@@ -52,9 +52,9 @@ struct Picture<'a> {
     drawing: &'a Drawing,
     widths: Vec<f64>,
     layout: Layout,
-    /// Each edge's number among those that are laid out; none for an edge from a node to itself.
+    /// The index of each edge in the layout; `None` for an edge from a node to itself.
     laid: Vec<Option<usize>>,
-    /// Compounds in the order of their first element; the first one is the file itself.
+    /// Compounds in the order of their first element. The first one is the file itself.
     compounds: Vec<&'a str>,
 }
 
@@ -99,7 +99,7 @@ impl<'a> Picture<'a> {
         )
     }
 
-    /// The middle of a box, from left to right, and its upper edge.
+    /// The horizontal middle of a box, and its upper edge.
     fn place(&self, id: usize) -> (f64, f64) {
         let (layer, x) = self.layout.nodes.get(id).copied().unwrap_or_default();
         (x + FRAME, top(layer))
@@ -170,7 +170,7 @@ impl<'a> Picture<'a> {
         let mut path = format!("M{:.1} {:.1}", start.0, start.1);
         let mut at = start;
         match way {
-            // Around the box, from below it to above it.
+            // From below the box, around it, to above it.
             None => {
                 let width = self.widths.get(edge.from.0).copied().unwrap_or(0.0);
                 let side = self.place(edge.from.0).0 + width / 2.0 + 12.0;
@@ -225,8 +225,8 @@ fn top(layer: usize) -> f64 {
     FRAME + SPACE / 2.0 + layer as f64 * (BOX + SPACE)
 }
 
-/// What stands in a box: in bold the name, and below it the class with its configuration; of an
-/// element without a name the class in bold and the configuration below.
+/// The text of a box: the name in bold, and below it the class with its configuration. If the element has no name,
+/// the class in bold, and the configuration below it.
 fn words(node: &Node) -> (String, String) {
     match (node.given_name(), node.compound()) {
         (Some(_), _) => (node.name.clone(), node.declaration()),
@@ -235,7 +235,7 @@ fn words(node: &Node) -> (String, String) {
     }
 }
 
-/// The width of a box that its words and ports fit into.
+/// The width of a box, so that its text and its ports fit.
 fn width(node: &Node) -> f64 {
     let (above, below) = words(node);
     let (bold, plain) = LETTER;
@@ -244,7 +244,7 @@ fn width(node: &Node) -> f64 {
     (words.max(ports) + 20.0).max(64.0)
 }
 
-/// How far from the middle of its box a port is.
+/// The distance of a port from the middle of its box.
 fn port_offset(ports: &[PortKind], port: usize) -> f64 {
     (port as f64 - (ports.len() as f64 - 1.0) / 2.0) * PORT_PITCH
 }
@@ -257,7 +257,7 @@ fn paint(kind: PortKind) -> &'static str {
     }
 }
 
-/// Goes to a point so that the line leaves and arrives upright.
+/// Draws a curve to a point; it starts and ends vertically.
 fn curve(path: &mut String, from: (f64, f64), to: (f64, f64)) {
     if (from.0 - to.0).abs() < 0.5 {
         let _ = write!(path, "V{:.1}", to.1);
@@ -268,7 +268,7 @@ fn curve(path: &mut String, from: (f64, f64), to: (f64, f64)) {
         write!(path, "C{:.1} {middle:.1} {:.1} {middle:.1} {:.1} {:.1}", from.0, to.0, to.0, to.1);
 }
 
-/// Goes to a point at the same height in an arc, downwards when `depth` is positive.
+/// Draws an arc to a point at the same height; downwards if `depth` is positive.
 fn turn(path: &mut String, from: (f64, f64), to: (f64, f64), depth: f64) {
     let (a, b) = (from.1 + depth, to.1 + depth);
     let _ = write!(path, "C{:.1} {a:.1} {:.1} {b:.1} {:.1} {:.1}", from.0, to.0, to.0, to.1);

@@ -1,23 +1,23 @@
 //! The lab: a virtual network for every device of a configuration, so that any router file runs
 //! on a laptop without privileges.
 
-mod backend;
+mod devices;
 mod exchange;
 mod frame;
 mod host;
-mod network;
+mod link;
 mod trace;
 mod world;
 
 use std::path::PathBuf;
-use std::sync::{Arc, OnceLock};
+use std::sync::{Arc, OnceLock, Weak};
 
 use anyhow::bail;
 use millrace_core::{Lock, Router};
-use millrace_io::Backend;
+use millrace_io::memory::{Interface, Network};
 use millrace_lang::Graph;
 
-use backend::LabBackend;
+use link::{Cable, Silent};
 use trace::Trace;
 pub(crate) use world::Report;
 use world::World;
@@ -49,19 +49,19 @@ impl Spec {
 /// A virtual network that stands.
 pub(crate) struct Lab {
     /// The devices.
-    pub(crate) backend: Arc<dyn Backend>,
+    pub(crate) network: Network,
     /// What was set up, in sentences.
     pub(crate) announcement: Vec<String>,
     /// What arrived where, once the router has stopped.
     pub(crate) report: Box<dyn Fn() -> Report + Send>,
-    router: Arc<OnceLock<Arc<Router>>>,
+    router: Arc<OnceLock<Weak<Router>>>,
 }
 
 impl Lab {
     /// Says which router stands in the lab: it is stopped when everything has been tried.
     pub(crate) fn attach(&self, router: &Arc<Router>) {
         // A lab has one router.
-        let _ = self.router.set(router.clone());
+        let _ = self.router.set(Arc::downgrade(router));
     }
 }
 
@@ -69,8 +69,8 @@ impl Lab {
 ///
 /// # Errors
 /// A trace cannot be read, or a device of `spec` is not in the configuration.
-pub(crate) fn backend(spec: &Spec, graph: &Graph, seed: u64) -> anyhow::Result<Lab> {
-    let devices = network::devices(graph);
+pub(crate) fn build(spec: &Spec, graph: &Graph, seed: u64) -> anyhow::Result<Lab> {
+    let devices = devices::of(graph);
     for (device, _) in &spec.traces {
         if !devices.iter().any(|known| known.name == *device) {
             bail!("--lab: the configuration has no device ‘{device}’");
@@ -80,7 +80,7 @@ pub(crate) fn backend(spec: &Spec, graph: &Graph, seed: u64) -> anyhow::Result<L
         let named = spec.traces.iter().find(|(name, _)| *name == device.name);
         named.map(|(_, path)| Trace::open(path)).transpose()
     });
-    let attacks = network::looks_for_attacks(graph);
+    let attacks = devices::looks_for_attacks(graph);
     let world = World::new(&devices, traces.collect::<anyhow::Result<_>>()?, attacks, seed);
     let announcement = devices
         .iter()
@@ -94,11 +94,38 @@ pub(crate) fn backend(spec: &Spec, graph: &Graph, seed: u64) -> anyhow::Result<L
         .collect();
     let router = world.router();
     let world = Arc::new(Lock::new(world));
-    let backend = LabBackend(world.clone());
-    Ok(Lab {
-        backend: Arc::new(backend),
-        announcement,
-        report: Box::new(move || world.lock().report()),
-        router,
-    })
+    let network = Network::new("lab", Arc::new(Silent));
+    for (wire, device) in devices.into_iter().enumerate() {
+        let cable = Cable { world: world.clone(), wire };
+        network.attach(Interface::new(device.name), Arc::new(cable));
+    }
+    Ok(Lab { network, announcement, report: Box::new(move || world.lock().report()), router })
+}
+
+#[cfg(test)]
+mod tests {
+    use millrace_core::run::initialize;
+    use millrace_core::testing::Remains;
+
+    use super::*;
+    use crate::config::{Origin, load};
+    use crate::report::Ledger;
+    use crate::session::{Choices, Reach, configure, services};
+
+    #[test]
+    fn a_router_that_ends_leaves_nothing_while_its_lab_stands() {
+        let text =
+            "FromDevice(eth0) -> Queue -> ToDevice(eth0); KernelTap(10.0.0.1/24) -> Discard;";
+        let mut loaded = load(&Origin::Expression(text.to_owned()), &[], None).unwrap();
+        let lab = build(&Spec::default(), &loaded.graph, 1).unwrap();
+        let services = services(Reach::Network(lab.network.clone()), &Ledger::default());
+        let options = Choices::default().options(services).unwrap();
+        let engine = initialize(configure(&mut loaded, options).unwrap(), 1).unwrap();
+        lab.attach(engine.router());
+        let remains = Remains::of(engine.router());
+        // The lab ends it.
+        engine.run();
+        assert_eq!(remains.names(), [""; 0]);
+        assert!((lab.report)().text.contains("eth0: 0 frames to the router"));
+    }
 }

@@ -2,17 +2,17 @@
 
 use std::collections::{BTreeMap, VecDeque};
 use std::net::Ipv4Addr;
-use std::sync::{Arc, OnceLock};
+use std::sync::{Arc, OnceLock, Weak};
 use std::time::{Duration, Instant};
 
 use millrace_core::net::{EtherAddress, Ipv4Prefix};
 use millrace_core::{Phase, Router};
 use serde_json::{Value, json};
 
+use super::devices::{Device, hosts};
 use super::exchange::{Exchange, Kind};
 use super::frame::Frame;
 use super::host::{Event, Host};
-use super::network::{Device, hosts};
 use super::trace::Trace;
 
 /// Hosts on each network.
@@ -21,6 +21,8 @@ const HOSTS: usize = 3;
 const FIRST_ID: u16 = 10_000;
 /// Packets are taken for lost when nothing has come for so long.
 const PATIENCE: Duration = Duration::from_millis(300);
+/// And the router has gone on so many times meanwhile.
+const TURNS: u32 = 20;
 /// Where no router routes to (RFC 5737).
 const NOWHERE: Ipv4Addr = Ipv4Addr::new(203, 0, 113, 99);
 
@@ -45,8 +47,11 @@ pub(super) struct World {
     bad_checksums: u64,
     reassembled: u64,
     last_progress: Instant,
+    /// The last progress that was seen, and how many turns ago.
+    seen_progress: Instant,
+    turns: u32,
     finished: bool,
-    router: Arc<OnceLock<Arc<Router>>>,
+    router: Arc<OnceLock<Weak<Router>>>,
 }
 
 /// A device and what is connected to it.
@@ -77,6 +82,8 @@ impl World {
             bad_checksums: 0,
             reassembled: 0,
             last_progress: Instant::now(),
+            seen_progress: Instant::now(),
+            turns: 0,
             finished: false,
             router: Arc::default(),
         };
@@ -96,12 +103,8 @@ impl World {
     }
 
     /// What to stop when everything has been tried.
-    pub(super) fn router(&self) -> Arc<OnceLock<Arc<Router>>> {
+    pub(super) fn router(&self) -> Arc<OnceLock<Weak<Router>>> {
         self.router.clone()
-    }
-
-    pub(super) fn wire(&self, device: &str) -> Option<usize> {
-        self.wires.iter().position(|wire| wire.name == device)
     }
 
     /// The next frame that the router receives by a device.
@@ -273,7 +276,10 @@ impl World {
             self.last_progress = Instant::now();
         }
         self.collect();
-        let quiet = self.last_progress.elapsed() > PATIENCE;
+        // A busy machine may have let the router wait for as long: it has had its turns, too.
+        self.turns = if self.last_progress == self.seen_progress { self.turns + 1 } else { 0 };
+        self.seen_progress = self.last_progress;
+        let quiet = self.turns > TURNS && self.last_progress.elapsed() > PATIENCE;
         let replayed = self.wires.iter().all(|wire| wire.trace.as_ref().is_none_or(Trace::is_over));
         if quiet {
             for (exchange, lost) in self.exchanges.iter().zip(&mut self.lost) {
@@ -291,7 +297,7 @@ impl World {
 
     fn finish(&mut self) {
         self.finished = true;
-        if let Some(router) = self.router.get() {
+        if let Some(router) = self.router.get().and_then(Weak::upgrade) {
             router.request_stop();
             router.enter(Phase::Draining);
         }

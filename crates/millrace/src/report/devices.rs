@@ -1,5 +1,5 @@
-//! Watches what goes through the devices: the backend that the program chose, with an account of
-//! what was opened, what that changed on the machine, and how much came and went.
+//! Records what passes through the devices: a backend around the one that the program chose. It records which devices
+//! were opened, what that changed on the machine, and how many packets and bytes passed.
 
 use std::io;
 use std::os::fd::OwnedFd;
@@ -13,7 +13,7 @@ use millrace_io::{
     RxQueue, TxOptions, TxQueue,
 };
 
-/// What is known of the devices that were opened.
+/// The records of all opened devices.
 #[derive(Clone, Default)]
 pub(crate) struct Ledger(Arc<Lock<Vec<Opening>>>);
 
@@ -26,16 +26,16 @@ struct Opening {
     queues: Vec<Account>,
 }
 
-/// What went through one queue.
+/// The traffic of one queue.
 #[derive(Clone, Debug)]
 enum Account {
-    /// The queue counts by itself.
+    /// The queue counts its traffic itself.
     Own(Arc<Meter>),
-    /// It is watched.
+    /// The traffic is counted around the queue.
     Watched(Arc<Traffic>),
 }
 
-/// What is seen of a queue that is watched.
+/// What is counted around a queue.
 #[derive(Debug, Default)]
 struct Traffic {
     meter: Meter,
@@ -61,7 +61,7 @@ impl Account {
     }
 }
 
-/// What went through one direction of a device, all queues together.
+/// The traffic of one direction of a device, all queues together.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub(crate) struct DeviceFigures {
     /// The device.
@@ -70,19 +70,19 @@ pub(crate) struct DeviceFigures {
     pub(crate) direction: &'static str,
     /// The backend's name.
     pub(crate) backend: &'static str,
-    /// Whether packets are not copied between the device and us.
+    /// True if packets are not copied between the device and the packet memory.
     pub(crate) zero_copy: bool,
     /// How many queues there are.
     pub(crate) queues: usize,
     /// Packets.
     pub(crate) packets: u64,
-    /// Their bytes, Ethernet headers among them.
+    /// Their bytes, including Ethernet headers.
     pub(crate) bytes: u64,
-    /// Batches in which they went.
+    /// The batches in which they were received or sent.
     pub(crate) batches: u64,
-    /// Packets that the device lost because nobody took them in time, as last asked.
+    /// Packets that the device lost because no thread received them in time, as last read.
     pub(crate) lost: u64,
-    /// Packets larger than the device takes, that were cut into segments, as last asked.
+    /// Packets larger than the device accepts, which were cut into segments, as last read.
     pub(crate) segmented: u64,
 }
 
@@ -95,7 +95,7 @@ impl Ledger {
         self.openings().push(opening);
     }
 
-    /// A line for each opened device, then one for each change to the machine.
+    /// One line for each opened device, then one line for each change to the machine.
     pub(crate) fn announcement(&self) -> Vec<String> {
         let mut lines = Vec::new();
         for opening in self.openings().iter() {
@@ -118,7 +118,7 @@ impl Ledger {
         lines
     }
 
-    /// What went through each device so far.
+    /// The traffic of each device so far.
     pub(crate) fn figures(&self) -> Vec<DeviceFigures> {
         let sum = |queues: &[Account], count: fn(&Meter) -> u64| {
             queues.iter().map(|queue| count(queue.meter())).sum()
@@ -142,14 +142,14 @@ impl Ledger {
     }
 }
 
-/// A backend whose openings and traffic are written to a [`Ledger`].
+/// A backend that records its openings and traffic in a [`Ledger`].
 pub(crate) struct Observed {
     backend: Arc<dyn Backend>,
     ledger: Ledger,
 }
 
 impl Observed {
-    /// Watches a backend.
+    /// Wraps a backend.
     pub(crate) fn new(backend: Arc<dyn Backend>, ledger: Ledger) -> Self {
         Self { backend, ledger }
     }
@@ -233,7 +233,7 @@ impl Backend for Observed {
     }
 }
 
-/// A queue without a meter, whose traffic is counted. It belongs to one thread, and so do its counters.
+/// A queue without a meter, whose traffic is counted here. It belongs to one thread, and so do its counters.
 #[repr(align(128))]
 struct Watched<Q: ?Sized> {
     queue: Box<Q>,
@@ -241,7 +241,7 @@ struct Watched<Q: ?Sized> {
 }
 
 impl<Q: ?Sized> Watched<Q> {
-    /// Keeps what the device says it counted: its queue may be closed when somebody wants to know.
+    /// Stores the device's own counts, because its queue may be closed when they are read.
     fn note(&self, counts: QueueCounts) -> QueueCounts {
         self.traffic.lost.set(counts.lost);
         self.traffic.segmented.set(counts.segmented);
@@ -294,7 +294,7 @@ mod tests {
 
     use super::*;
 
-    /// A device that gives two packets a time and takes one.
+    /// A device that delivers two packets per call and accepts one.
     struct Small;
 
     impl Backend for Small {

@@ -1,4 +1,4 @@
-//! The figures of a router at one moment.
+//! The counts of a router at one moment.
 
 use std::time::{Duration, Instant};
 
@@ -8,33 +8,33 @@ use millrace_core::{Router, Timestamp};
 
 use super::devices::{DeviceFigures, Ledger};
 
-/// What was counted up to one moment. Taking figures stops no thread.
+/// The counts at one moment. Reading them stops no thread.
 #[derive(Clone, Debug)]
 pub(crate) struct Figures {
-    /// Since the start of the run, by the machine's clock.
+    /// Time since the start of the run, by the machine's clock.
     pub(crate) elapsed: Duration,
-    /// Since the start of the run, by the router's clock, when that is virtual.
+    /// Time since the start of the run, by the router's clock, if that is virtual.
     pub(crate) virtual_time: Option<Duration>,
-    /// What each element counted, in their order.
+    /// The counts of each element, in the order of the configuration.
     pub(crate) elements: Vec<ElementStats>,
-    /// The bytes that each element counted, of those that have a `byte_count`.
+    /// The number of bytes of each element that has a `byte_count`.
     pub(crate) bytes: Vec<Option<u64>>,
-    /// What came and went by each queue of each device.
+    /// The traffic of each device.
     pub(crate) devices: Vec<DeviceFigures>,
     /// Packets whose data was copied since the start.
     pub(crate) copies: Copies,
 }
 
-/// The packets of all elements together.
+/// The sums over all elements.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub(crate) struct Totals {
-    /// Made by elements or received by devices.
+    /// Packets created by elements or received by devices.
     pub(crate) entered: u64,
-    /// Sent by devices, written to files.
+    /// Packets sent by devices or written to files.
     pub(crate) left: u64,
-    /// Dropped.
+    /// Packets dropped.
     pub(crate) dropped: u64,
-    /// In the router now.
+    /// Packets in the router now.
     pub(crate) held: u64,
 }
 
@@ -45,7 +45,7 @@ impl Totals {
     }
 }
 
-/// Where counting begins.
+/// The moment at which counting begins.
 pub(crate) struct Origin {
     start: Instant,
     clock: Timestamp,
@@ -61,7 +61,7 @@ impl Origin {
 }
 
 impl Figures {
-    /// The figures of this moment.
+    /// Reads the counts of this moment.
     pub(crate) fn take(router: &Router, ledger: &Ledger, origin: &Origin) -> Self {
         Self {
             elapsed: origin.start.elapsed(),
@@ -76,7 +76,7 @@ impl Figures {
         }
     }
 
-    /// The packets of all elements together.
+    /// The sums over all elements.
     pub(crate) fn totals(&self) -> Totals {
         let mut totals = Totals::default();
         for element in &self.elements {
@@ -89,22 +89,22 @@ impl Figures {
     }
 }
 
-/// Packets that came to an element: by its inputs, from a device, or made by it.
+/// Packets that an element received: from its inputs or from a device, or created itself.
 pub(crate) fn packets_in(stats: &ElementStats) -> u64 {
     stats.received + stats.created
 }
 
-/// Packets that went from an element: by its outputs, to a device, to a file.
+/// Packets that an element sent: to its outputs, to a device or to a file.
 pub(crate) fn packets_out(stats: &ElementStats) -> u64 {
     stats.sent + stats.consumed
 }
 
-/// Packets that an element gets at a time, on average.
+/// The mean number of packets that an element receives at a time.
 pub(crate) fn mean_batch(stats: &ElementStats) -> Option<f64> {
     (stats.batches > 0).then(|| stats.received as f64 / stats.batches as f64)
 }
 
-/// Cycles that an element spends on a packet, on average; none when no round in which it ran was counted.
+/// The mean number of cycles per packet in an element; `None` if no measured round ran the element.
 pub(crate) fn cycles_per_packet(stats: &ElementStats) -> Option<f64> {
     let packets = packets_in(stats).max(packets_out(stats));
     (packets > 0 && stats.cycles > 0).then(|| stats.cycles as f64 / packets as f64)

@@ -6,8 +6,8 @@ use serde_json::{Map, Value, json as value};
 use super::Figures;
 use super::figures::{cycles_per_packet, mean_batch, packets_in, packets_out};
 
-/// What [`summary`](super::summary()) says, for programs. Names and units are stable: packets,
-/// bytes, cycles, seconds.
+/// The contents of the [`summary`](super::summary()), for programs. Names and units are stable: packets, bytes,
+/// cycles, seconds.
 pub(crate) fn json(router: &Router, figures: &Figures) -> Map<String, Value> {
     let totals = figures.totals();
     let elements: Vec<Value> = router

@@ -1,4 +1,4 @@
-//! The table on the terminal, drawn anew each second in its place.
+//! The table on the terminal, which is redrawn each second.
 
 use std::io::Write;
 use std::sync::Arc;
@@ -15,7 +15,7 @@ use super::summary::drops;
 use super::table::{Side, align};
 use super::{Ledger, devices::DeviceFigures};
 
-/// How often the table is drawn.
+/// The time between two drawings.
 const PERIOD: Duration = Duration::from_secs(1);
 
 /// A thread that draws the table until this is dropped.
@@ -25,7 +25,7 @@ pub(crate) struct Live {
 }
 
 impl Live {
-    /// Draws the table of a running router on standard output.
+    /// Starts to draw the table of a running router on standard output.
     pub(crate) fn start(
         router: Arc<Router>,
         ledger: Ledger,
@@ -40,13 +40,13 @@ impl Live {
                 let (rows, columns) = terminal_size();
                 let lines = lines(&router, &before, &now, rows, columns);
                 if draw(&lines, drawn).is_err() {
-                    // Nobody watches any more.
+                    // The terminal is closed.
                     return;
                 }
                 drawn = lines.len();
                 before = now;
             }
-            // The summary takes the table's place; nobody may be there to see.
+            // The summary replaces the table. The terminal may be closed by now.
             let _ = draw(&[], drawn);
         })?;
         Ok(Self { stop: Some(stop), thread: Some(thread) })
@@ -57,13 +57,13 @@ impl Drop for Live {
     fn drop(&mut self) {
         self.stop = None;
         if let Some(thread) = self.thread.take() {
-            // It has no way to fail that matters here.
+            // A failure here has no consequence.
             let _ = thread.join();
         }
     }
 }
 
-/// Replaces the `drawn` lines above the cursor.
+/// Replaces the last `drawn` lines above the cursor.
 fn draw(lines: &[String], drawn: usize) -> std::io::Result<()> {
     let mut text = String::new();
     if drawn > 0 {
@@ -87,7 +87,7 @@ fn terminal_size() -> (usize, usize) {
     }
 }
 
-/// The table: what happened between two moments, cut to the terminal.
+/// The table of what happened between two moments, cut to the size of the terminal.
 fn lines(
     router: &Router,
     before: &Figures,
@@ -141,7 +141,7 @@ fn devices(before: &Figures, now: &Figures, seconds: f64) -> Vec<String> {
     lines
 }
 
-/// A line for each element; when there is no room for all, for those with the most packets.
+/// A line for each element. If there is no room for all, those with the most packets.
 fn elements(
     router: &Router,
     before: &Figures,
@@ -202,7 +202,8 @@ fn elements(
     lines
 }
 
-/// What an element did between two moments; what it holds, and its drops, are those of the later.
+/// The difference between two moments of an element. The packets that it holds and its drops are those of the later
+/// one.
 fn since(now: &ElementStats, then: &ElementStats) -> ElementStats {
     ElementStats {
         received: now.received.wrapping_sub(then.received),
@@ -223,15 +224,15 @@ mod tests {
 
     use super::*;
     use crate::config::{Origin as Configuration, load};
-    use crate::session::{Choices, configure, services};
+    use crate::session::{Choices, Reach, configure, services};
 
-    /// Two moments of a router, a second of the machine's time apart.
+    /// Two moments of a router, one second of the machine's time apart.
     fn moments(text: &str) -> (Arc<Router>, Figures, Figures) {
         let configuration = Configuration::Expression(text.to_owned());
         let mut loaded = load(&configuration, &[], None).unwrap();
         let ledger = Ledger::default();
         let choices = Choices { simtime: Some(1e9), ..Choices::default() };
-        let options = choices.options(services(None, &ledger)).unwrap();
+        let options = choices.options(services(Reach::Guarded, &ledger)).unwrap();
         let router = configure(&mut loaded, options).unwrap();
         let mut engine = initialize(router, 1).unwrap();
         let router = engine.router().clone();
@@ -260,7 +261,7 @@ mod tests {
         assert_eq!(counter[..5], ["c", "100", "8.0", "k", "1.0"]);
         let queue = cells(4);
         assert_eq!(queue[queue.len() - 4..], ["10", "191", "queue", "full"]);
-        // AddressInfo sees no packets.
+        // AddressInfo handles no packets.
         assert_eq!(lines.len(), 6);
     }
 

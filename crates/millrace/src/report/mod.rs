@@ -1,4 +1,4 @@
-//! What the elements and devices of a router did: figures, a table each second, a summary.
+//! Reports what elements and devices did: counts, a table each second, a summary.
 
 mod devices;
 mod figures;

@@ -1,6 +1,6 @@
 //! Numbers as tables show them.
 
-/// A figure with its thousands: `12.3 M`; three or four digits, one unit.
+/// A number with a unit for its thousands, such as `12.3 M`: three or four digits.
 pub(super) fn scaled(value: f64) -> String {
     let mut value = value;
     for unit in ["", " k", " M", " G", " T"] {
@@ -16,7 +16,7 @@ pub(super) fn scaled(value: f64) -> String {
     String::new()
 }
 
-/// One decimal place below 100, none above; a hyphen for none.
+/// One decimal place below 100, none above; a hyphen for `None`.
 pub(super) fn mean(value: Option<f64>) -> String {
     match value {
         None => "-".to_owned(),
@@ -25,7 +25,7 @@ pub(super) fn mean(value: Option<f64>) -> String {
     }
 }
 
-/// `packets` or `packet`.
+/// The plural of a word such as `packet`, unless `n` is 1.
 pub(super) fn plural(n: u64, one: &str) -> String {
     if n == 1 { format!("{n} {one}") } else { format!("{n} {one}s") }
 }
@@ -53,7 +53,7 @@ mod tests {
     }
 
     #[test]
-    fn means_have_one_place() {
+    fn means_have_at_most_one_decimal_place() {
         assert_eq!(mean(None), "-");
         assert_eq!(mean(Some(31.97)), "32.0");
         assert_eq!(mean(Some(256.0)), "256");

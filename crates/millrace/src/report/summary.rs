@@ -1,4 +1,4 @@
-//! What a run did, in words and columns.
+//! The summary of a run, as text.
 
 use std::fmt::Write;
 
@@ -11,7 +11,7 @@ use super::figures::{cycles_per_packet, mean_batch, packets_in, packets_out};
 use super::number::{mean, plural};
 use super::table::{Side, align};
 
-/// The summary: a line for each element and device, then the balance.
+/// The summary: a line for each element and device, then whether every packet is accounted for.
 pub(crate) fn summary(router: &Router, figures: &Figures) -> String {
     let mut text = String::new();
     let mut add = |lines: Vec<String>| {
@@ -63,7 +63,7 @@ fn elements(router: &Router, figures: &Figures) -> Vec<String> {
     align(&heading, &rows)
 }
 
-/// `3 ttl expired, 1 bad checksum`
+/// The drops by reason, such as `3 ttl expired, 1 bad checksum`.
 pub(super) fn drops(stats: &ElementStats) -> String {
     let list: Vec<String> = stats.drops.iter().map(|(why, n)| format!("{n} {why}")).collect();
     list.join(", ")
@@ -98,7 +98,7 @@ fn devices(figures: &Figures) -> Vec<String> {
     align(&heading, &rows)
 }
 
-/// How the threads slept, and how long it took them to be at work again.
+/// How long the threads slept, and how long it took them to continue after a wake-up.
 fn rest(router: &Router, figures: &Figures) -> Vec<String> {
     let micros = |nanos: u64| format!("{:.1} us", nanos as f64 / 1e3);
     let line = |thread: usize| {
@@ -130,12 +130,12 @@ fn rest(router: &Router, figures: &Figures) -> Vec<String> {
     (0..router.plan().threads).filter_map(line).collect()
 }
 
-/// `42.0 % of the time`.
+/// A share as text, such as `42.0 % of the time`.
 fn share_of(share: f64) -> String {
     format!("{:.1} % of the time", share.min(1.0) * 100.0)
 }
 
-/// Where the kernel copies packets that we do not.
+/// Names the devices whose packets the kernel copies. Millrace does not count these copies.
 fn copied_by_kernel(figures: &Figures) -> Option<String> {
     let copied = |device: &&DeviceFigures| {
         device.backend == "AF_XDP" && !device.zero_copy && device.packets > 0
@@ -152,7 +152,7 @@ fn copied_by_kernel(figures: &Figures) -> Option<String> {
     })
 }
 
-/// Time, copies, and whether every packet is accounted for.
+/// The elapsed time, the copies, and whether every packet is accounted for.
 fn closing(router: &Router, figures: &Figures) -> Vec<String> {
     let totals = figures.totals();
     let virtual_time = match figures.virtual_time {

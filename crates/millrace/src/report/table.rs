@@ -1,18 +1,22 @@
 //! Text in columns.
 
-/// How a column stands.
+/// The alignment of a column.
 #[derive(Clone, Copy, PartialEq, Eq)]
 pub(super) enum Side {
     Left,
     Right,
 }
 
-/// Lines up rows of cells under a heading. The last column may be as long as it likes.
+/// The most characters that a column is wide. A longer cell moves the rest of its own row.
+const MAX_WIDTH: usize = 200;
+
+/// Aligns rows of cells under a heading. The width of the last column is not limited.
 pub(super) fn align(heading: &[(&str, Side)], rows: &[Vec<String>]) -> Vec<String> {
     let titles: Vec<String> = heading.iter().map(|(title, _)| (*title).to_owned()).collect();
     let width = |column: usize| {
         let cells = rows.iter().chain([&titles]).filter_map(|row| row.get(column));
-        cells.map(|cell| cell.chars().count()).max().unwrap_or(0)
+        let lengths = cells.map(|cell| cell.chars().count());
+        lengths.filter(|&length| length <= MAX_WIDTH).max().unwrap_or(0)
     };
     let widths: Vec<usize> = (0..heading.len()).map(width).collect();
     let line = |row: &Vec<String>| {
@@ -38,5 +42,13 @@ mod tests {
         ];
         let heading = [("NAME", Side::Left), ("N", Side::Right), ("WHY", Side::Left)];
         assert_eq!(align(&heading, &rows), ["NAME     N  WHY", "a     1000  x y", "long     1"]);
+    }
+
+    #[test]
+    fn a_cell_of_any_length_leaves_the_other_rows_as_they_are() {
+        let long = "a".repeat(100_000);
+        let rows = [&*long, "b"].map(|name| vec![name.to_owned(), "1".to_owned()]);
+        let lines = align(&[("NAME", Side::Left), ("N", Side::Right)], &rows);
+        assert_eq!(lines, ["NAME  N", &format!("{long}  1"), "b     1"]);
     }
 }

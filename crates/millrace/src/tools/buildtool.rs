@@ -1,5 +1,5 @@
-//! `click-buildtool`: asks what there is, as scripts and tests do. Of Click's, what builds Click is
-//! not here.
+//! `click-buildtool`: scripts and tests ask with it which classes and features exist. Its sub-commands that build
+//! Click are not supported.
 
 use std::collections::BTreeSet;
 use std::io::Read;
@@ -12,8 +12,8 @@ use super::tool::{Stop, Tool};
 
 pub(super) const TOOL: Tool = Tool {
     name: "click-buildtool",
-    about: "`click-buildtool provides WORD...` exits with 0 if all that the words name is there: \
-            classes and features",
+    about: "`click-buildtool provides WORD...` exits with 0 if all named classes and features \
+            exist",
     options: "\
   -q, --query                 Print what there is.
   -l, --print                 Print 1 if it is there, otherwise 0.
@@ -91,7 +91,7 @@ fn provides(session: &Session, args: &[String]) -> Result<(), Stop> {
             }
             "-" => {
                 let mut text = Vec::new();
-                // What cannot be read asks for nothing.
+                // A file that cannot be read contains no requirements.
                 let _ = std::io::stdin().lock().read_to_end(&mut text);
                 wanted += &format!(" {}", String::from_utf8_lossy(&text));
             }
@@ -115,7 +115,7 @@ fn provides(session: &Session, args: &[String]) -> Result<(), Stop> {
     if all { Ok(()) } else { Err(Stop::Failed) }
 }
 
-/// `A|B`: one of them is there; `!A`: it is not.
+/// Whether a requirement holds: `A|B` requires one of the two, `!A` requires that A is missing.
 fn holds(word: &str, there: &BTreeSet<String>) -> bool {
     word.split('|').filter(|one| !one.is_empty()).any(|one| match one.strip_prefix('!') {
         Some(one) => !there.contains(one),
@@ -128,7 +128,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn words_are_there_or_not() {
+    fn requirements_are_provided_or_not() {
         let there = ["batch", "Idle"].map(str::to_owned).into();
         for (word, expected) in [
             ("batch", true),

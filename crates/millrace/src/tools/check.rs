@@ -1,4 +1,4 @@
-//! `click-check`: what is wrong with a configuration's connections.
+//! `click-check`: reports wrong connections of a configuration.
 
 use super::clp::{Choice, flag, switch, valued};
 use super::processing::Processing;
@@ -9,7 +9,7 @@ use super::traits::Traits;
 
 pub(super) const TOOL: Tool = Tool {
     name: "click-check",
-    about: "Says what is wrong with a configuration’s connections, without running it",
+    about: "Reports wrong connections of a configuration, without running it",
     options: "\
   -f, --file FILE             Read the configuration from FILE.
   -e, --expression EXPR       Take EXPR itself as the configuration.

@@ -1,5 +1,5 @@
-//! The tools' command lines: short options in clusters, long ones by any prefix that names one
-//! alone, `--no-` and `+` to turn those round that can be.
+//! The command lines of the tools: short options in clusters, and long options by any unambiguous prefix. `--no-` and
+//! `+` negate options that can be negated.
 
 /// An option.
 pub(super) struct Choice<I: 'static> {
@@ -15,7 +15,7 @@ pub(super) const fn flag<I>(long: &'static str, short: Option<char>, id: I) -> C
     Choice { long, short, value: false, negatable: false, id }
 }
 
-/// An option without a value that can be turned round.
+/// An option without a value that can be negated.
 pub(super) const fn switch<I>(long: &'static str, short: Option<char>, id: I) -> Choice<I> {
     Choice { long, short, value: false, negatable: true, id }
 }
@@ -25,17 +25,17 @@ pub(super) const fn valued<I>(long: &'static str, short: Option<char>, id: I) ->
     Choice { long, short, value: true, negatable: false, id }
 }
 
-/// What stands on a command line.
+/// A word of a command line.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(super) enum Word<I> {
     Option { id: I, value: String, negated: bool },
     Plain(String),
 }
 
-/// Takes a command line apart.
+/// Splits a command line into options and other words.
 ///
 /// # Errors
-/// An option that there is not, or one without its value; the message.
+/// An option is unknown or lacks its value; the message says so.
 pub(super) fn parse<I: Copy + PartialEq>(
     choices: &[Choice<I>],
     args: &[String],

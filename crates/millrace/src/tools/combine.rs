@@ -1,4 +1,4 @@
-//! `click-combine`: several configurations in one, joined at their devices.
+//! `click-combine`: combines several configurations, connected at their devices.
 
 use millrace_lang::Variables;
 use millrace_lang::config::{is_identifier, split_args, split_words};
@@ -13,8 +13,8 @@ use crate::config::Origin;
 
 pub(super) const TOOL: Tool = Tool {
     name: "click-combine",
-    about: "Combines configurations, given as FILE or NAME=FILE, to one, in which links \
-            (NAME1.DEVICE1=NAME2.DEVICE2) join their devices",
+    about: "Combines configurations, given as FILE or NAME=FILE; links \
+            (NAME1.DEVICE1=NAME2.DEVICE2) connect their devices",
     options: "\
   -o, --output FILE           Write the combined configuration to FILE.
   -n, --name NAME             The name of the next configuration.
@@ -45,7 +45,7 @@ const CHOICES: &[Choice<Common<Choose>>] = &[
     flag("version", Some('v'), Version),
 ];
 
-/// The class of the elements that links become.
+/// The class of the elements that replace links.
 pub(super) const LINK: &str = "RouterLink";
 
 /// The member of the archive that names the components.
@@ -54,7 +54,7 @@ pub(super) const COMPONENTS: &str = "componentmap";
 /// The member of the archive that describes RouterLink.
 const CLASSES: &str = "elementmap.xml";
 
-/// A configuration on its way into the combined one.
+/// A configuration that becomes part of the combined one.
 struct Component {
     name: String,
     router: Router,
@@ -64,11 +64,11 @@ struct Component {
 /// An element of a component.
 type End = (usize, usize);
 
-/// A link: what the first end sends the second receives.
+/// A link: the second end receives what the first end sends.
 struct Link {
     from: End,
     to: End,
-    /// Links with an end in common are one.
+    /// The number of its group. Links with a common end are in one group.
     group: usize,
 }
 
@@ -128,7 +128,7 @@ struct Work<'a> {
     session: &'a mut Session,
     components: Vec<Component>,
     links: Vec<Link>,
-    /// The name of the next component, and its number if it has none.
+    /// The name of the next component, and its number if it has no name.
     name: String,
     number: usize,
 }
@@ -166,7 +166,7 @@ impl Work<'_> {
         Ok(())
     }
 
-    /// The element of a component that a link means: by its name, or a device's.
+    /// The element of a component that a link names: by the element's name or by a device's name.
     fn end(&self, component: &str, name: &str, classes: &[&str]) -> Option<End> {
         let index = self.components.iter().position(|other| other.name == component)?;
         let router = &self.components.get(index)?.router;
@@ -275,7 +275,7 @@ impl Work<'_> {
         Ok((combined, archive))
     }
 
-    /// Links with an end in common get one group.
+    /// Puts links with a common end into one group.
     fn group(&mut self) -> Result<(), Stop> {
         for (index, link) in self.links.iter().enumerate() {
             for other in self.links.iter().take(index) {
@@ -311,7 +311,7 @@ impl Work<'_> {
         }
     }
 
-    /// Puts a RouterLink where the devices of a group were.
+    /// Replaces the devices of a group by a RouterLink.
     fn add_link(&self, group: usize, number: usize, combined: &mut Router) {
         let (mut from, mut to) = (Vec::new(), Vec::new());
         for link in self.links.iter().filter(|link| link.group == group) {
@@ -346,7 +346,7 @@ impl Work<'_> {
         }
     }
 
-    /// Adds what click-uncombine and others have to know.
+    /// Adds the information that click-uncombine and other tools need.
     fn describe(&self, archive: &mut Vec<Member>) {
         if !self.links.is_empty() {
             let text = format!(
@@ -376,7 +376,7 @@ pub(super) fn components(archive: &[Member]) -> Vec<String> {
     text.split_whitespace().map(str::to_owned).collect()
 }
 
-/// Names the components in a RouterLink as they are called inside what is combined now.
+/// Renames the components in a RouterLink to their names in the combined configuration.
 fn qualify(element: &mut Element) {
     let Some((component, _)) = element.name.split_once('/') else { return };
     let args = split_args(&element.config).into_iter().enumerate();

@@ -1,4 +1,4 @@
-//! `click-flatten`: a configuration without compounds.
+//! `click-flatten`: prints a configuration without compound elements.
 
 use std::collections::BTreeSet;
 
@@ -11,7 +11,7 @@ use super::tool::{Stop, Tool};
 
 pub(super) const TOOL: Tool = Tool {
     name: "click-flatten",
-    about: "Expands a configuration's compound elements and writes what is left",
+    about: "Expands a configuration's compound elements and writes the result",
     options: "\
   -c, --classes               Write the names of the classes that it uses.
   -n, --names                 Write the names of its elements.

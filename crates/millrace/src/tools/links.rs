@@ -1,4 +1,4 @@
-//! The tools' names, as links to the program.
+//! Links with the names of the tools that lead to the program.
 
 use std::fs;
 use std::io;
@@ -7,11 +7,11 @@ use std::path::Path;
 
 use super::TOOLS;
 
-/// Links each tool's name, and `click`, to the program that runs. Links that are there are made
-/// anew; other files are left alone. Returns the names.
+/// Creates links from the names of `click` and of each tool to the running program. Existing links are replaced, and
+/// other files are left alone. Returns the names.
 ///
 /// # Errors
-/// A link cannot be made.
+/// A link cannot be created.
 pub(crate) fn install_links(folder: &Path) -> io::Result<Vec<&'static str>> {
     let program = std::env::current_exe()?;
     fs::create_dir_all(folder)?;
@@ -22,7 +22,7 @@ pub(crate) fn install_links(folder: &Path) -> io::Result<Vec<&'static str>> {
         let link = folder.join(name);
         match link.symlink_metadata() {
             Ok(found) if found.is_symlink() => fs::remove_file(&link)?,
-            // The program itself stands there, or another.
+            // The file is the program itself or another program.
             Ok(_) => continue,
             Err(_) => {}
         }

@@ -1,5 +1,5 @@
-//! Click's companion tools: each the program under another name (`click-flatten`), and a
-//! sub-command (`millrace click-flatten`).
+//! Click's companion tools. Each is this program under another name (`click-flatten`), and a sub-command (`millrace
+//! click-flatten`).
 
 mod align;
 mod buildtool;
@@ -40,7 +40,7 @@ pub(crate) const TOOLS: &[Tool] = &[
     xform::TOOL,
 ];
 
-/// The tool that a program's name means.
+/// The tool with this name.
 pub(crate) fn find(name: &str) -> Option<&'static Tool> {
     TOOLS.iter().find(|tool| tool.name == name)
 }

@@ -1,4 +1,4 @@
-//! Push or pull, and what is wrong with the connections, in the words of Click's tools.
+//! Finds which ports push and which pull, and reports wrong connections in the words of Click's tools.
 
 use std::collections::{HashMap, HashSet};
 
@@ -7,7 +7,7 @@ use millrace_core::element::{PortCount, PortKind};
 use super::router::{Connection, Port, Router};
 use super::traits::Traits;
 
-/// The kind of a port, and whether it is the neighbours' doing.
+/// The kind of a port, and whether it follows from the neighbours.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) struct Kind {
     pub(super) kind: PortKind,
@@ -20,15 +20,15 @@ pub(super) struct Processing {
     pub(super) outputs: Vec<Vec<Kind>>,
 }
 
-/// What is wrong with a configuration.
+/// The errors of a configuration.
 #[derive(Debug, Default)]
 pub(super) struct Found {
-    /// Lines, each with its place.
+    /// Messages, each with its place.
     pub(super) errors: Vec<String>,
     pub(super) warnings: Vec<String>,
 }
 
-/// A connection, or the way through an element between two agnostic ports.
+/// A connection, or the connection of two agnostic ports inside an element.
 struct Way {
     from: Port,
     to: Port,
@@ -36,7 +36,7 @@ struct Way {
 }
 
 impl Processing {
-    /// Works out the kinds, and what is wrong.
+    /// Determines the kinds of all ports, and reports errors.
     pub(super) fn new(router: &Router, traits: &Traits) -> (Self, Found) {
         let mut found = Found::default();
         let mut processing = Self::initial(router, traits, &mut found);
@@ -90,8 +90,7 @@ impl Processing {
         }
     }
 
-    /// Gives agnostic ports the kind of their neighbours. Connections between kinds that do not
-    /// fit come back.
+    /// Gives agnostic ports the kind of their neighbours. Returns the connections between ports of different kinds.
     fn spread(
         &mut self,
         router: &Router,
@@ -160,7 +159,7 @@ impl Processing {
         }
     }
 
-    /// Looks for ports that are used twice, not at all, or that there are not.
+    /// Reports ports that are connected twice or not at all, and ports that the class does not have.
     fn check(
         &self,
         router: &Router,

@@ -1,14 +1,17 @@
-//! A configuration that can be changed: what the tools work on.
+//! A configuration that the tools can change.
 //!
-//! Order is part of what the tools print. Elements keep theirs, and the place of one that was freed
-//! is taken by the next that is added; so it is with connections, and when a configuration is flat the
-//! last ones fill the places that are left; and the connections of a port are listed newest first.
+//! The order of elements and connections is visible in the output of the tools. Elements keep their indices. The
+//! index of a freed element is given to the next one that is added. A new connection is the last one. The connections
+//! of a port are listed newest first.
 
-use std::collections::HashMap;
+use std::collections::{BTreeMap, HashMap, HashSet};
 use std::fmt::Write;
 
 use millrace_lang::config::quote;
 use millrace_lang::{Assembly, Part, Requirement};
+
+/// The connections of an element on one side, by port and by order of their arrival. The last port has some.
+type Side = Vec<BTreeMap<u64, usize>>;
 
 /// An element and one of its ports.
 pub(super) type Port = (usize, usize);
@@ -17,19 +20,19 @@ pub(super) type Port = (usize, usize);
 #[derive(Clone, Debug, Default)]
 pub(super) struct Element {
     pub(super) name: String,
-    /// `None` of a tunnel's end.
+    /// `None` for the end of a tunnel.
     pub(super) class: Option<String>,
     pub(super) config: String,
     /// `file:line`, or `<click-undead>`.
     pub(super) landmark: String,
     pub(super) dead: bool,
-    /// One more than the highest port in use.
+    /// One more than the highest input port in use.
     pub(super) inputs: usize,
     pub(super) outputs: usize,
-    /// What enters this end of a tunnel comes out there; what comes out of it entered there.
+    /// For an end of a tunnel, the index of its other end.
     pub(super) leads_to: Option<usize>,
     pub(super) comes_from: Option<usize>,
-    /// The pattern whose replacement it came with.
+    /// The pattern whose replacement added the element.
     pub(super) pattern: usize,
 }
 
@@ -42,7 +45,7 @@ impl Element {
         !self.dead && self.class.is_none()
     }
 
-    /// The class, empty of a tunnel.
+    /// The class; empty for a tunnel.
     pub(super) fn class(&self) -> &str {
         self.class.as_deref().unwrap_or("")
     }
@@ -57,6 +60,8 @@ impl Element {
 pub(super) struct Connection {
     pub(super) from: Port,
     pub(super) to: Port,
+    /// When its start and its end came to their ports.
+    since: [u64; 2],
     live: bool,
 }
 
@@ -64,17 +69,17 @@ pub(super) struct Connection {
 pub(super) struct Router {
     pub(super) elements: Vec<Element>,
     connections: Vec<Connection>,
-    /// The connections into and out of each element, newest last.
-    into: Vec<Vec<usize>>,
-    out_of: Vec<Vec<usize>>,
-    /// Numbers of connections that were erased, the next to be taken last.
-    holes: Vec<usize>,
+    /// The connections into and out of each element.
+    into: Vec<Side>,
+    out_of: Vec<Side>,
+    /// The number of ends of connections that have been linked.
+    linked: u64,
     names: HashMap<String, usize>,
-    /// Places of elements that were freed, the next to be taken last.
+    /// Indices of freed elements. The last one is reused first.
     free: Vec<usize>,
     requirements: Vec<Requirement>,
     variables: Vec<(String, String)>,
-    /// Where elements are added, when somebody wants to know.
+    /// If present, records the indices of added elements.
     pub(super) added: Option<Vec<usize>>,
 }
 
@@ -89,13 +94,13 @@ impl Router {
             router.add(element_of(part));
         }
         for connection in &assembly.connections {
-            router.add_connection(connection.from, connection.to);
+            router.connect(connection.from, connection.to);
         }
         router
     }
 
-    /// Takes another's elements and connections over, their names behind `prefix`. Ends of tunnels
-    /// that are there under their names already are those that are meant.
+    /// Adds the elements and connections of another configuration. Their names get `prefix`. Ends of tunnels that
+    /// exist already under their names are reused.
     pub(super) fn take_over(&mut self, other: &Self, prefix: &str) {
         let mut places = vec![usize::MAX; other.elements.len()];
         for (index, element) in other.elements.iter().enumerate().filter(|(_, e)| !e.dead) {
@@ -125,12 +130,12 @@ impl Router {
         }
         for connection in other.connections() {
             let (from, to) = (connection.from, connection.to);
-            self.add_connection((place(from.0), from.1), (place(to.0), to.1));
+            self.connect((place(from.0), from.1), (place(to.0), to.1));
         }
         self.requirements.extend(other.requirements.iter().cloned());
     }
 
-    /// The element, or nothing if it is dead.
+    /// The element; `None` if it is dead.
     pub(super) fn live(&self, index: usize) -> Option<&Element> {
         self.elements.get(index).filter(|element| !element.dead)
     }
@@ -144,7 +149,7 @@ impl Router {
         self.elements.iter().enumerate().filter(|(_, element)| !element.dead)
     }
 
-    /// The places of the elements of a class.
+    /// The indices of the elements of a class.
     pub(super) fn of_class(&self, class: &str) -> Vec<usize> {
         self.iter().filter(|(_, element)| element.is(class)).map(|(index, _)| index).collect()
     }
@@ -172,7 +177,7 @@ impl Router {
         place
     }
 
-    /// Adds an element with a name, or gives the one that has it.
+    /// The element with this name, which is added if there is none.
     pub(super) fn get(&mut self, name: &str, class: &str, config: &str, landmark: &str) -> usize {
         self.find(name).unwrap_or_else(|| {
             self.add(Element {
@@ -203,7 +208,7 @@ impl Router {
         self.names.insert(name.to_owned(), place);
     }
 
-    /// Marks an element as dead. Its connections are still there.
+    /// Marks an element as dead. Its connections remain.
     pub(super) fn kill(&mut self, place: usize) {
         if let Some(element) = self.elements.get_mut(place) {
             element.dead = true;
@@ -222,7 +227,7 @@ impl Router {
         self.connections.len()
     }
 
-    /// Their numbers.
+    /// The indices of all connections.
     pub(super) fn connection_numbers(&self) -> Vec<usize> {
         let live = |(number, connection): (usize, &Connection)| connection.live.then_some(number);
         self.connections.iter().enumerate().filter_map(live).collect()
@@ -232,19 +237,24 @@ impl Router {
         self.connections.get(number).copied().filter(|connection| connection.live)
     }
 
-    fn side(&self, element: usize, output: bool) -> &[usize] {
+    fn side(&self, element: usize, output: bool) -> &[BTreeMap<u64, usize>] {
         let side = if output { &self.out_of } else { &self.into };
         side.get(element).map_or(&[], Vec::as_slice)
     }
 
+    /// The numbers of the connections of an element on one side, newest first.
+    fn all_at(&self, element: usize, output: bool) -> Vec<usize> {
+        let ports = self.side(element, output).iter().flatten();
+        let mut numbers: Vec<(u64, usize)> =
+            ports.map(|(since, number)| (*since, *number)).collect();
+        numbers.sort_unstable_by(|a, b| b.cmp(a));
+        numbers.into_iter().map(|(_, number)| number).collect()
+    }
+
     /// The numbers of the connections of a port, newest first.
     fn at(&self, port: Port, output: bool) -> Vec<usize> {
-        let here = |number: &usize| {
-            self.connections.get(*number).is_some_and(|connection| {
-                (if output { connection.from } else { connection.to }) == port
-            })
-        };
-        self.side(port.0, output).iter().rev().copied().filter(here).collect()
+        let numbers = self.side(port.0, output).get(port.1);
+        numbers.into_iter().flat_map(|numbers| numbers.values().rev().copied()).collect()
     }
 
     pub(super) fn numbers_from(&self, port: Port) -> Vec<usize> {
@@ -255,12 +265,12 @@ impl Router {
         self.at(port, false)
     }
 
-    /// The ports that a port leads to, newest first.
+    /// The ports that a port is connected to, newest first.
     pub(super) fn ports_from(&self, port: Port) -> Vec<Port> {
         self.at(port, true).into_iter().filter_map(|n| self.connection(n)).map(|c| c.to).collect()
     }
 
-    /// The ports that lead to a port, newest first.
+    /// The ports that are connected to a port, newest first.
     pub(super) fn ports_to(&self, port: Port) -> Vec<Port> {
         self.at(port, false)
             .into_iter()
@@ -269,7 +279,7 @@ impl Router {
             .collect()
     }
 
-    /// For each port of an element that is in use, up to the highest, its connections.
+    /// The connections of each port of an element, up to the highest port in use.
     pub(super) fn by_port(&self, element: usize, output: bool) -> Vec<Vec<usize>> {
         let ports = self.elements.get(element).map_or(0, |element| match output {
             true => element.outputs,
@@ -282,50 +292,53 @@ impl Router {
         self.ports_from(from).contains(&to)
     }
 
-    /// Connects two ports, unless they are.
+    /// Connects two ports unless they are connected already.
     pub(super) fn connect(&mut self, from: Port, to: Port) {
-        if !self.has_connection(from, to) {
-            self.add_connection(from, to);
-        }
-    }
-
-    /// Connects two ports, though they may be.
-    fn add_connection(&mut self, from: Port, to: Port) {
-        if self.elements.len() <= from.0.max(to.0) {
+        if self.elements.len() <= from.0.max(to.0) || self.has_connection(from, to) {
             return;
         }
-        let connection = Connection { from, to, live: true };
-        let number = self.holes.pop().unwrap_or(self.connections.len());
-        match self.connections.get_mut(number) {
-            Some(hole) => *hole = connection,
-            None => self.connections.push(connection),
-        }
+        let number = self.connections.len();
+        self.connections.push(Connection { from, to, since: [0; 2], live: true });
         self.link(number, from, true);
         self.link(number, to, false);
     }
 
     fn link(&mut self, number: usize, port: Port, output: bool) {
-        let side = if output { &mut self.out_of } else { &mut self.into };
-        if let Some(list) = side.get_mut(port.0) {
-            list.push(number);
+        self.linked += 1;
+        if let Some(connection) = self.connections.get_mut(number) {
+            set(&mut connection.since, usize::from(!output), self.linked);
         }
-        if let Some(element) = self.elements.get_mut(port.0) {
-            let count = if output { &mut element.outputs } else { &mut element.inputs };
-            *count = (*count).max(port.1 + 1);
+        let side = if output { &mut self.out_of } else { &mut self.into };
+        if let Some(ports) = side.get_mut(port.0) {
+            if ports.len() <= port.1 {
+                ports.resize_with(port.1 + 1, BTreeMap::new);
+            }
+            if let Some(numbers) = ports.get_mut(port.1) {
+                numbers.insert(self.linked, number);
+            }
+        }
+        self.count_ports(port.0, output);
+    }
+
+    /// Notes how many ports of an element are in use.
+    fn count_ports(&mut self, element: usize, output: bool) {
+        let used = self.side(element, output).len();
+        if let Some(element) = self.elements.get_mut(element) {
+            *(if output { &mut element.outputs } else { &mut element.inputs }) = used;
         }
     }
 
     fn unlink(&mut self, number: usize, port: Port, output: bool) {
+        let Some(connection) = self.connections.get(number) else { return };
+        let [from, to] = connection.since;
         let side = if output { &mut self.out_of } else { &mut self.into };
-        if let Some(list) = side.get_mut(port.0) {
-            list.retain(|&other| other != number);
+        if let Some(ports) = side.get_mut(port.0) {
+            if let Some(numbers) = ports.get_mut(port.1) {
+                numbers.remove(if output { &from } else { &to });
+            }
+            while ports.pop_if(|numbers| numbers.is_empty()).is_some() {}
         }
-        let end = |number: &usize| self.connections.get(*number);
-        let ports = self.side(port.0, output).iter().filter_map(end);
-        let count = ports.map(|c| if output { c.from.1 } else { c.to.1 } + 1).max().unwrap_or(0);
-        if let Some(element) = self.elements.get_mut(port.0) {
-            *(if output { &mut element.outputs } else { &mut element.inputs }) = count;
-        }
+        self.count_ports(port.0, output);
     }
 
     pub(super) fn erase(&mut self, number: usize) {
@@ -334,29 +347,25 @@ impl Router {
         self.unlink(number, connection.to, false);
         if let Some(connection) = self.connections.get_mut(number) {
             connection.live = false;
-            self.holes.push(number);
         }
     }
 
-    /// The last connections take the numbers of those that were erased.
+    /// Removes erased connections. The indices of later ones decrease.
     fn compact(&mut self) {
-        let mut renamed: Vec<usize> = (0..self.connections.len()).collect();
-        let mut hole = 0;
-        while hole < self.connections.len() {
-            if self.connections.get(hole).is_some_and(|connection| connection.live) {
-                hole += 1;
-            } else {
-                set(&mut renamed, self.connections.len() - 1, hole);
-                self.connections.swap_remove(hole);
-            }
+        let mut renamed = Vec::with_capacity(self.connections.len());
+        let mut next = 0;
+        for connection in &self.connections {
+            renamed.push(next);
+            next += usize::from(connection.live);
         }
-        for number in self.into.iter_mut().chain(&mut self.out_of).flatten() {
+        self.connections.retain(|connection| connection.live);
+        let sides = self.into.iter_mut().chain(&mut self.out_of);
+        for number in sides.flatten().flat_map(BTreeMap::values_mut) {
             *number = renamed.get(*number).copied().unwrap_or(*number);
         }
-        self.holes.clear();
     }
 
-    /// Makes a connection come from another port.
+    /// Moves the start of a connection to another port.
     pub(super) fn move_from(&mut self, number: usize, port: Port) {
         let Some(connection) = self.connection(number) else { return };
         self.unlink(number, connection.from, true);
@@ -366,7 +375,7 @@ impl Router {
         self.link(number, port, true);
     }
 
-    /// Makes a connection lead to another port.
+    /// Moves the end of a connection to another port.
     pub(super) fn move_to(&mut self, number: usize, port: Port) {
         let Some(connection) = self.connection(number) else { return };
         self.unlink(number, connection.to, false);
@@ -376,7 +385,7 @@ impl Router {
         self.link(number, port, false);
     }
 
-    /// Puts a port before another: what led there leads to it, and it leads there.
+    /// Inserts a port before another: connections to `port` lead to `inserted`, and `inserted` leads to `port`.
     pub(super) fn insert_before(&mut self, inserted: Port, port: Port) {
         self.connect(inserted, port);
         for number in self.numbers_to(port) {
@@ -386,7 +395,7 @@ impl Router {
         }
     }
 
-    /// Puts a port behind another.
+    /// Inserts a port after another.
     pub(super) fn insert_after(&mut self, inserted: Port, port: Port) {
         self.connect(port, inserted);
         for number in self.numbers_from(port) {
@@ -396,18 +405,15 @@ impl Router {
         }
     }
 
-    /// Of equal connections, the newest of the element that they leave stays.
+    /// Removes duplicates of connections. The newest one of the element at the start remains.
     pub(super) fn remove_duplicates(&mut self) {
         for element in 0..self.elements.len() {
-            let mut seen = Vec::new();
-            let numbers: Vec<usize> = self.side(element, true).iter().rev().copied().collect();
-            for number in numbers {
+            let mut seen = HashSet::new();
+            for number in self.all_at(element, true) {
                 let Some(connection) = self.connection(number) else { continue };
                 let key = (connection.from, connection.to);
-                if seen.contains(&key) {
+                if !seen.insert(key) {
                     self.erase(number);
-                } else {
-                    seen.push(key);
                 }
             }
         }
@@ -423,7 +429,7 @@ impl Router {
         }
     }
 
-    /// Removes dead elements; those after them move up.
+    /// Removes dead elements. The indices of later elements decrease.
     pub(super) fn remove_dead(&mut self) {
         if self.elements.iter().all(|element| !element.dead) {
             return;
@@ -452,13 +458,12 @@ impl Router {
         let named = self.elements.iter().enumerate();
         self.names = named.map(|(place, element)| (element.name.clone(), place)).collect();
         self.free.clear();
+        self.compact();
     }
 
-    /// Frees an element: its connections go, and its place is the next to be taken.
+    /// Frees an element: its connections are removed, and its index is the next one to be reused.
     pub(super) fn free(&mut self, place: usize) {
-        let touching =
-            self.side(place, true).iter().rev().chain(self.side(place, false).iter().rev());
-        for number in touching.copied().collect::<Vec<_>>() {
+        for number in [self.all_at(place, true), self.all_at(place, false)].concat() {
             self.erase(number);
         }
         self.release(place);
@@ -473,17 +478,18 @@ impl Router {
         self.free.push(place);
     }
 
-    /// Frees dead elements, so that their places are taken, the last one first.
+    /// Frees dead elements, so that their indices are reused, the last one first.
     pub(super) fn free_dead(&mut self) {
         self.remove_dead_connections();
+        let free: HashSet<usize> = self.free.iter().copied().collect();
         for place in 0..self.elements.len() {
-            if self.elements.get(place).is_some_and(|e| e.dead) && !self.free.contains(&place) {
+            if self.elements.get(place).is_some_and(|e| e.dead) && !free.contains(&place) {
                 self.release(place);
             }
         }
     }
 
-    /// Makes connections that lead through tunnels lead from element to element.
+    /// Replaces connections through tunnels by connections from element to element.
     pub(super) fn remove_tunnels(&mut self) {
         let old = self.connection_numbers();
         let through = |number: &usize| {
@@ -506,7 +512,7 @@ impl Router {
             }
             if let Some(Exit::Known(sources)) = exits.get(&from) {
                 for source in sources.clone() {
-                    self.add_connection(source, to);
+                    self.connect(source, to);
                 }
             }
         }
@@ -519,7 +525,7 @@ impl Router {
         self.free_dead();
     }
 
-    /// Works out which ports what comes out of a tunnel's port entered from.
+    /// Finds the ports from which packets enter that leave a tunnel by this port.
     fn sources(&self, port: Port, exits: &mut HashMap<Port, Exit>) {
         if !matches!(exits.get(&port), Some(Exit::Unknown)) {
             return;
@@ -541,7 +547,7 @@ impl Router {
         exits.insert(port, Exit::Known(found));
     }
 
-    /// The configuration without tunnels.
+    /// Removes all tunnels.
     pub(super) fn flatten(&mut self) {
         self.remove_tunnels();
         self.remove_dead();
@@ -550,7 +556,7 @@ impl Router {
 
     // Text.
 
-    /// The configuration as a text, with marks that say where elements come from.
+    /// The configuration as text, with line marks that name the origin of elements.
     pub(super) fn text(&self) -> String {
         let mut out = String::new();
         if !self.requirements.is_empty() {
@@ -610,7 +616,7 @@ impl Router {
                     self.print_chain(first, &connections, &next, &mut used, out);
                 }
             }
-            // What is left leads in circles.
+            // The remaining elements form cycles.
             let Some(first) = used.iter().position(|used| !used) else { return };
             set(&mut start, first, true);
         }
@@ -650,10 +656,10 @@ impl Router {
     }
 }
 
-/// Where what comes out of a tunnel's port entered.
+/// The ports from which packets enter that leave by a tunnel's port.
 enum Exit {
     Unknown,
-    /// It is being worked out: a way that leads back here leads in a circle.
+    /// It is being determined: a path that leads back here is a cycle.
     Asked,
     Known(Vec<Port>),
 }

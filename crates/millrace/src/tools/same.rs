@@ -1,5 +1,5 @@
-//! Tools that have no work here: Millrace is as fast without a configuration of its own classes,
-//! and it is no part of a kernel.
+//! Tools that do nothing here: Millrace needs no classes compiled for one configuration, and it is not part of a
+//! kernel.
 
 use super::clp::{Choice, Word, flag, switch, valued};
 use super::session::Common::{self, ClickPath, Expression, File, Help, Output, Own, Version};
@@ -22,21 +22,22 @@ pub(super) const DEVIRTUALIZE: Tool = Tool {
 
 pub(super) const INSTALL: Tool = Tool {
     name: "click-install",
-    about: "Refuses: it would put a configuration into the kernel; `click` runs it in user space",
+    about: "Not supported: it would install a configuration in the kernel; `click` runs it in \
+            user space",
     options: "",
     run: no_kernel,
 };
 
 pub(super) const UNINSTALL: Tool = Tool {
     name: "click-uninstall",
-    about: "Refuses: there is no configuration in the kernel",
+    about: "Not supported: there is no configuration in the kernel",
     options: "",
     run: no_kernel,
 };
 
 pub(super) const MKMINDRIVER: Tool = Tool {
     name: "click-mkmindriver",
-    about: "Refuses: it would build a program with the classes of a configuration alone",
+    about: "Not supported: it would build a program with only the classes of a configuration",
     options: "",
     run: one_program,
 };
@@ -100,11 +101,7 @@ fn no_kernel(session: &mut Session, args: &[String]) -> Result<(), Stop> {
 }
 
 fn one_program(session: &mut Session, args: &[String]) -> Result<(), Stop> {
-    refuse(
-        session,
-        args,
-        "all classes of Millrace are in its one program; there is none to leave out",
-    )
+    refuse(session, args, "Millrace is one program with all classes; there is no smaller one")
 }
 
 fn refuse(session: &Session, args: &[String], why: &str) -> Result<(), Stop> {

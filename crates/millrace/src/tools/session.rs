@@ -1,4 +1,4 @@
-//! One run of a tool: its messages, what it reads and what it writes.
+//! One run of a tool: its messages, its input and its output.
 
 use std::cell::Cell;
 use std::fmt::Display;
@@ -28,7 +28,7 @@ pub(super) struct Session {
     output: Option<String>,
 }
 
-/// What nearly every tool's command line has.
+/// The options that nearly every tool has.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Common<I> {
     ClickPath,
@@ -44,7 +44,7 @@ pub(super) enum Common<I> {
 pub(super) struct Input {
     pub(super) router: Router,
     pub(super) assembly: Assembly,
-    /// What else was in the archive.
+    /// The other files of the archive.
     pub(super) archive: Vec<Member>,
 }
 
@@ -64,7 +64,7 @@ impl Session {
         self.errors.get()
     }
 
-    /// Tells the user.
+    /// Prints a message.
     pub(super) fn say(&self, message: impl Display) {
         complain_as_click(message);
     }
@@ -73,23 +73,23 @@ impl Session {
         self.say(format_args!("warning: {message}"));
     }
 
-    /// Says what is wrong; the exit status will be 1.
+    /// Prints an error. The exit status will be 1.
     pub(super) fn error(&self, message: impl Display) {
         self.errors.set(self.errors.get() + 1);
         self.say(message);
     }
 
-    /// Says what is wrong, behind the tool's name.
+    /// Prints an error after the tool's name.
     pub(super) fn own_error(&self, message: impl Display) {
         self.error(format_args!("{}: {message}", self.tool.name));
     }
 
-    /// Ends well whatever has been said.
+    /// Makes the exit status 0 in spite of errors.
     pub(super) fn forgive(&self) {
         self.errors.set(0);
     }
 
-    /// Says what is wrong and ends.
+    /// Prints an error and ends the run.
     pub(super) fn fail<T>(&self, message: impl Display) -> Result<T, Stop> {
         self.error(message);
         Err(Stop::Failed)
@@ -100,7 +100,7 @@ impl Session {
         Err(Stop::Usage)
     }
 
-    /// Takes the command line apart. Help and version are answered at once.
+    /// Splits the command line into words. Answers `--help` and `--version` at once.
     pub(super) fn words<I: Copy + PartialEq>(
         &self,
         choices: &[Choice<Common<I>>],
@@ -132,7 +132,7 @@ impl Session {
         Ok(words)
     }
 
-    /// Reads a command line of the usual kind; what is the tool's own is given on to `own`.
+    /// Reads a command line with the usual options. The tool's own options are passed to `own`.
     pub(super) fn command_line<I: Copy + PartialEq>(
         &mut self,
         choices: &[Choice<Common<I>>],
@@ -163,12 +163,12 @@ impl Session {
         Ok(())
     }
 
-    /// `NAME=VALUE` or the configuration's file.
+    /// Takes `NAME=VALUE` or the configuration's file.
     fn plain(&mut self, word: &str) -> Result<(), Stop> {
         if self.define(word) { Ok(()) } else { self.configuration(file(word)) }
     }
 
-    /// Takes `NAME=VALUE`; returns whether it was that.
+    /// Takes `NAME=VALUE`; returns false if the word has another form.
     pub(super) fn define(&mut self, word: &str) -> bool {
         let Some((name, value)) = variable(word) else { return false };
         if self.variables.iter().any(|(known, _)| *known == name) {
@@ -197,7 +197,7 @@ impl Session {
         }
     }
 
-    /// Whether the command line says where to write.
+    /// True if the command line names an output file.
     pub(super) fn writes(&self) -> bool {
         self.output.is_some()
     }
@@ -223,7 +223,7 @@ impl Session {
         if self.errors() > 0 { Err(Stop::Failed) } else { Ok(input) }
     }
 
-    /// Reads a configuration. What is wrong with its text has been said.
+    /// Reads a configuration. Errors in its text are printed.
     pub(super) fn read_from(
         &self,
         origin: &Origin,
@@ -250,8 +250,8 @@ impl Session {
         Ok(Input { router: Router::new(&assembly), assembly, archive })
     }
 
-    /// Reads the configuration that the command line names, with its compounds as they are. What is
-    /// wrong with its text is for the caller to say.
+    /// Reads the configuration that the command line names, and keeps its compounds. The caller reports errors in the
+    /// text.
     pub(super) fn outline(&self) -> Result<(SourceMap, SourceId, Assembly, Vec<Diagnostic>), Stop> {
         let mut map = SourceMap::default();
         let source =
@@ -272,10 +272,10 @@ impl Session {
             Some(path) => find_in_path(path, name, from),
             None => find_in_click_path(name, from),
         };
-        with(&Options { params: &self.variables, classes: None, library: Some(&find) })
+        with(&Options { params: &self.variables, library: Some(&find), ..Options::default() })
     }
 
-    /// Writes a configuration where the command line says, in an archive if it came in one.
+    /// Writes a configuration to the output of the command line; in an archive if it was read from one.
     pub(super) fn write(&self, router: &Router, archive: &[Member]) -> Result<(), Stop> {
         let text = router.text();
         let mut members =
@@ -287,7 +287,7 @@ impl Session {
         }
     }
 
-    /// Writes where the command line says.
+    /// Writes to the output of the command line.
     pub(super) fn write_text(&self, text: &[u8]) -> Result<(), Stop> {
         match self.output.as_deref() {
             None | Some("-") => self.print(text),
@@ -300,7 +300,7 @@ impl Session {
         Ok(())
     }
 
-    /// Writes to standard output. Click's tools do not care whether anybody reads it.
+    /// Writes to standard output. Like Click's tools, ignores errors.
     pub(super) fn print(&self, text: impl AsRef<[u8]>) {
         let _ = output::print(text);
     }

@@ -1,4 +1,4 @@
-//! What a tool is, and how it runs.
+//! The description of a tool, and how it is run.
 
 use std::ffi::OsString;
 use std::process::ExitCode;
@@ -7,27 +7,27 @@ use super::session::Session;
 
 /// A tool.
 pub(crate) struct Tool {
-    /// What it is called by.
+    /// The name by which it is called.
     pub(crate) name: &'static str,
     /// What it does, in a line.
     pub(crate) about: &'static str,
-    /// What it prints when asked for help, after the line that says how to use it.
+    /// The text of its `--help`, after the usage line.
     pub(super) options: &'static str,
     pub(super) run: fn(&mut Session, &[String]) -> Result<(), Stop>,
 }
 
-/// Why a tool ends before its time.
+/// The reason why a tool ends early.
 pub(super) enum Stop {
-    /// What is wrong has been said.
+    /// It failed, and the error is printed.
     Failed,
-    /// The command line makes no sense; that has been said, too.
+    /// The command line is invalid, and the error is printed.
     Usage,
-    /// It was asked for help or its version.
+    /// The command line asked for help or the version.
     Answered,
 }
 
 impl Tool {
-    /// Runs it with the arguments behind its name.
+    /// Runs it with the arguments after its name.
     pub(crate) fn main(&'static self, args: &[OsString]) -> ExitCode {
         let args: Vec<String> = args.iter().map(|arg| arg.to_string_lossy().into_owned()).collect();
         let mut session = Session::new(self);

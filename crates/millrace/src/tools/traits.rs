@@ -1,14 +1,13 @@
-//! What the tools have to know of classes besides what the engine knows: the classes that other
-//! programs have, and a few marks.
+//! Facts about classes that the tools need and the engine does not: classes of other programs, and some properties.
 
 use std::collections::HashSet;
 
 use millrace_core::{Class, Registry};
 
-/// What the tools know of the classes.
+/// What the tools know about classes.
 pub(super) struct Traits {
     registry: Registry,
-    /// Compounds: nobody has looked inside.
+    /// Compounds, whose contents are not examined.
     compounds: HashSet<String>,
 }
 
@@ -17,7 +16,7 @@ impl Traits {
         Self { registry: Registry::linked(), compounds: HashSet::new() }
     }
 
-    /// Of a configuration in which these classes, and the one without a name, are compounds.
+    /// For a configuration in which these classes, and the anonymous one, are compounds.
     pub(super) fn with_compounds(names: impl Iterator<Item = String>) -> Self {
         Self { compounds: names.chain([String::new()]).collect(), ..Self::new() }
     }
@@ -30,8 +29,7 @@ impl Traits {
         self.registry.get(name).map(|info| &info.class)
     }
 
-    /// Whether what enters `input` can leave by `output`. Of a class that nobody knows, everything
-    /// can.
+    /// True if packets that enter `input` can leave by `output`. For an unknown class, true for all ports.
     pub(super) fn connects(&self, class: &str, input: usize, output: usize) -> bool {
         match self.class(class) {
             Some(class) => class.flow_code().connects(input, output),
@@ -40,7 +38,7 @@ impl Traits {
     }
 }
 
-/// Whether elements of a class want to know how their packets are aligned.
+/// True if elements of a class need to know the alignment of their packets.
 pub(super) fn wants_alignment(class: &str) -> bool {
     matches!(
         class,
@@ -48,8 +46,7 @@ pub(super) fn wants_alignment(class: &str) -> bool {
     )
 }
 
-/// Whether an element gives packets that it did not get, and whether it takes packets for good,
-/// where that is not plain from its ports.
+/// Whether an element is a source of packets, and whether it is a sink, if that does not follow from its ports.
 pub(super) fn source_and_sink(class: &str) -> Option<(bool, bool)> {
     match class {
         "Idle" => Some((false, false)),

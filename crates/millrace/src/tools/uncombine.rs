@@ -1,4 +1,4 @@
-//! `click-uncombine`: takes one configuration out of those that `click-combine` joined.
+//! `click-uncombine`: extracts one configuration from those that `click-combine` combined.
 
 use millrace_lang::config::{split_args, split_words};
 
@@ -12,10 +12,10 @@ use crate::archive::Member;
 
 pub(super) const TOOL: Tool = Tool {
     name: "click-uncombine",
-    about: "Takes one configuration, named behind the file, out of a combined one",
+    about: "Extracts one configuration, named after the file, from a combined one",
     options: "\
   -f, --file FILE             Read the combined configuration from FILE.
-  -n, --name NAME             The name of the one that is wanted.
+  -n, --name NAME             The name of the configuration to extract.
   -o, --output FILE           Write to FILE.
 ",
     run,
@@ -29,7 +29,7 @@ const CHOICES: &[Choice<Common<()>>] = &[
     flag("version", Some('v'), Version),
 ];
 
-/// Where the devices come from that take the places of links.
+/// The origin of the devices that replace links.
 const LANDMARK: &str = "<click-uncombine>";
 
 fn run(session: &mut Session, args: &[String]) -> Result<(), Stop> {
@@ -147,7 +147,7 @@ impl Work<'_> {
         self.router.flatten();
     }
 
-    /// Puts devices in the places of the links that the component has an end of.
+    /// Replaces the links that end in the component by devices.
     fn remove_links(&mut self, component: &str) {
         for link in self.router.of_class(LINK) {
             let Some(element) = self.router.live(link).cloned() else { continue };

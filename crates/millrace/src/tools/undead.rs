@@ -1,5 +1,4 @@
-//! `click-undead`: removes what no packet can pass on a way from a source to a sink, and elements
-//! that do nothing.
+//! `click-undead`: removes elements that are on no path from a source to a sink, and elements that do nothing.
 
 use std::collections::{HashMap, HashSet};
 
@@ -14,8 +13,8 @@ use super::traits::{Traits, source_and_sink};
 
 pub(super) const TOOL: Tool = Tool {
     name: "click-undead",
-    about: "Removes a configuration’s dead code: what is not between a source of packets and a \
-            sink, and elements without an effect",
+    about: "Removes elements that are on no path from a source of packets to a sink, and \
+            elements without an effect",
     options: "\
   -f, --file FILE             Read the configuration from FILE.
   -e, --expression EXPR       Take EXPR itself as the configuration.
@@ -23,7 +22,7 @@ pub(super) const TOOL: Tool = Tool {
   -k, --kernel                The configuration is for Linux’ kernel.
   -u, --user                  The configuration is for the user-level driver.
   -c, --config                Write the configuration alone, not an archive.
-  -V, --verbose               Say what is removed, and why.
+  -V, --verbose               Print what is removed, and why.
   -C, --clickpath PATH        Look for libraries in PATH.
 ",
     run,
@@ -49,11 +48,10 @@ const CHOICES: &[Choice<Common<Choose>>] = &[
     flag("version", Some('v'), Version),
 ];
 
-/// Where added elements come from.
+/// The origin of added elements.
 const LANDMARK: &str = "<click-undead>";
 
-/// Schedulers of which one with a single input does nothing, and whether they have an argument for
-/// each input.
+/// Schedulers that do nothing if they have a single input, and whether they have an argument for each input.
 const SCHEDULERS: [(&str, bool); 3] =
     [("RoundRobinSched", false), ("PrioSched", false), ("StrideSched", true)];
 
@@ -99,7 +97,7 @@ fn run(session: &mut Session, args: &[String]) -> Result<(), Stop> {
     }
     work.fill_blank_ports();
     work.router.remove_dead();
-    // An element that cannot be understood is no reason to fail: it has been said.
+    // The tool continues after an element that it cannot understand; the error is printed.
     match config_only {
         true => session.write_text(input.router.text().as_bytes())?,
         false => session.write(&input.router, &input.archive)?,
@@ -112,7 +110,7 @@ struct Work<'a> {
     session: &'a Session,
     traits: &'a Traits,
     router: &'a mut Router,
-    /// How many inputs and outputs each element has, whether or not they are still connected.
+    /// The number of inputs and outputs of each element, connected or not.
     ports: HashMap<String, (usize, usize)>,
     verbose: bool,
 }
@@ -139,7 +137,7 @@ impl Work<'_> {
         self.router.live(port.0).is_some_and(|element| element.is("Idle"))
     }
 
-    /// Switches that never switch: what comes in goes where it always goes.
+    /// Removes switches that never switch: all packets take the same output.
     fn remove_switches(&mut self, class: &str, push: bool) {
         for index in self.router.of_class(class) {
             let Some(element) = self.router.live(index).cloned() else { continue };
@@ -213,21 +211,21 @@ impl Work<'_> {
         }
     }
 
-    /// What leads to a port leads to another.
+    /// Moves the connections to a port to another port.
     fn lead_to(&mut self, old: Port, new: Port) {
         for number in self.router.numbers_to(old) {
             self.router.move_to(number, new);
         }
     }
 
-    /// What comes from a port comes from another.
+    /// Moves the connections from a port to another port.
     fn lead_from(&mut self, old: Port, new: Port) {
         for number in self.router.numbers_from(old) {
             self.router.move_from(number, new);
         }
     }
 
-    /// Inputs of schedulers that nothing comes from, and schedulers with a single input.
+    /// Removes unconnected inputs of schedulers, and schedulers with a single input.
     fn remove_schedulers(&mut self, class: &str, with_args: bool) -> bool {
         let mut changed = false;
         for index in self.router.of_class(class) {
@@ -283,7 +281,7 @@ impl Work<'_> {
         changed
     }
 
-    /// Outputs of tees that lead nowhere, and tees with a single output.
+    /// Removes unconnected outputs of tees, and tees with a single output.
     fn remove_tee_ports(&mut self, class: &str, pull: bool) -> bool {
         let mut changed = false;
         for index in self.router.of_class(class) {
@@ -327,8 +325,7 @@ impl Work<'_> {
         changed
     }
 
-    /// The elements that packets pass on a way from a source to a sink, and those that have
-    /// nothing to do with packets.
+    /// The elements on a path from a source to a sink, and those that handle no packets.
     fn live(&self) -> HashSet<usize> {
         let mut from_source: HashSet<Port> = HashSet::new();
         let mut to_sink: HashSet<Port> = HashSet::new();
@@ -375,8 +372,9 @@ impl Work<'_> {
         live
     }
 
-    /// Adds the inputs that packets reach from those that are there, or the outputs from which they
-    /// reach those.
+    /// Adds the inputs that packets reach from the given outputs; backwards, the outputs from which packets reach the
+    /// Forward, adds the inputs that packets reach from the inputs in `ports`. Backward, adds the outputs from which
+    /// packets reach the outputs in `ports`.
     fn follow(&self, ports: &mut HashSet<Port>, forward: bool) {
         let mut todo: Vec<Port> = ports.iter().copied().collect();
         while let Some((index, port)) = todo.pop() {

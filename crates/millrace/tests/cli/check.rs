@@ -34,7 +34,7 @@ fn several_files_are_checked_and_each_gets_a_verdict() {
 }
 
 #[test]
-fn what_breaks_batches_is_named() {
+fn elements_that_break_batches_are_named() {
     let notes = |text: &str| {
         let done = millrace(&["check", "-e", text]);
         assert_eq!(done.status, 0, "{}", done.stderr);
@@ -109,11 +109,11 @@ fn the_plan_says_who_runs_what() {
     let text = "a :: InfiniteSource -> q :: Queue -> b :: Unqueue -> Discard; \
                 StaticThreadSched(b 1);";
     let words = millrace(&["plan", "-j", "2", "-e", text]).stdout;
-    assert!(words.contains("Thread 0, not pinned to a core, runs\n  a :: InfiniteSource: "));
+    assert!(words.contains("Thread 0, not pinned to a core, runs:\n  a :: InfiniteSource: "));
     assert!(words.contains(
-        "Thread 1, not pinned to a core, runs\n  b :: Unqueue: set by StaticThreadSched\n"
+        "Thread 1, not pinned to a core, runs:\n  b :: Unqueue: set by StaticThreadSched\n"
     ));
-    assert!(words.contains("is locked or atomic:\n  q :: Queue\n"), "{words}");
+    assert!(words.contains("are locked or atomic):\n  q :: Queue\n"), "{words}");
 
     let done = millrace(&["plan", "--json", "-j", "2", "-e", text]);
     let plan: Value = serde_json::from_str(&done.stdout).unwrap();
@@ -130,7 +130,7 @@ fn the_plan_says_which_elements_packets_pass_in_one_go() {
     let text = "Idle -> s :: Strip(14) -> c :: CheckIPHeader -> g :: GetIPAddress(16) -> Discard";
     let words = millrace(&["plan", "-e", text]).stdout;
     let row = "  s :: Strip, c :: CheckIPHeader, g :: GetIPAddress\n";
-    assert!(words.contains(&format!("where they are connected, run\n{row}")), "{words}");
+    assert!(words.contains(&format!("where they are connected:\n{row}")), "{words}");
     let done = millrace(&["plan", "--json", "-e", text]);
     let plan: Value = serde_json::from_str(&done.stdout).unwrap();
     assert_eq!(plan["passages"], serde_json::json!([["s", "c", "g"]]));
@@ -145,8 +145,8 @@ fn the_plan_has_that_of_each_gpu_section() {
         "Idle -> Batcher(512, SLOTS 2) -> h :: HostToDeviceMemcpy -> rt :: GPUIPLookup(0/0 0)
                 -> DeviceToHostMemcpy -> Debatcher -> Discard";
     let words = millrace(&["plan", "-e", text]).stdout;
-    let begins =
-        "h :: HostToDeviceMemcpy begins what runs by this plan\n  batch: 512 packets at most, ";
+    let begins = "h :: HostToDeviceMemcpy begins a part that runs by this plan:\n  batch: 512 packets at \
+         most, ";
     assert!(words.contains(begins), "{words}");
     assert!(words.contains("\n  launch 0: lpm4 for rt, "), "{words}");
     let done = millrace(&["plan", "--json", "-e", text]);
@@ -192,18 +192,18 @@ fn the_plan_for_another_machine_keeps_nodes_together() {
     };
     let words = plan(&["--affinity"]).stdout;
     for line in [
-        "Thread 0 on core 2 of NUMA node 1 runs\n",
-        "Thread 1 on core 3 of NUMA node 1 runs\n",
+        "Thread 0 on core 2 of NUMA node 1 runs:\n",
+        "Thread 1 on core 3 of NUMA node 1 runs:\n",
         "  in :: FromDevice on queue 1 of eth0: 2 threads for the only device\n",
         "in receives from eth0 (NUMA node 1): queue 0 by thread 0, queue 1 by thread 1: ",
-        "out transmits to eth1 (NUMA node 0) by queue 0, which threads 0 and 1 share by lock: it may use no \
-         more; packets cross over to its node\n",
+        "out transmits to eth1 (NUMA node 0) by queue 0, which threads 0 and 1 share under a lock, \
+         because there are no more queues; packets cross to its NUMA node\n",
         "Threads 0 and 1 count references to shared packets with atomic instructions",
     ] {
         assert!(words.contains(line), "{line}\n{words}");
     }
-    assert!(plan(&[]).stdout.contains("Thread 0 on any core of NUMA node 1 runs\n"));
-    assert!(plan(&["--affinity=4,7"]).stdout.contains("Thread 1 on core 7 of NUMA node 1 runs\n"));
+    assert!(plan(&[]).stdout.contains("Thread 0 on any core of NUMA node 1 runs:\n"));
+    assert!(plan(&["--affinity=4,7"]).stdout.contains("Thread 1 on core 7 of NUMA node 1 runs:\n"));
     let refused = plan(&["--affinity=7"]);
     assert!(refused.stderr.contains("there is no core 8"), "{}", refused.stderr);
     let json: Value = serde_json::from_str(&plan(&["--json", "--affinity"]).stdout).unwrap();
@@ -242,7 +242,7 @@ fn a_value_for_a_variable_that_the_file_lacks_is_an_error_everywhere() {
     }
     assert_eq!(millrace(&["check", &file.path(), "DEV=eth0", "COUNT=7"]).status, 0);
     let plain = millrace(&["check", "-e", "Idle -> Discard", "N=1"]);
-    assert!(plain.stderr.contains("the configuration has none"), "{}", plain.stderr);
+    assert!(plain.stderr.contains("the configuration has no variables"), "{}", plain.stderr);
 }
 
 #[test]

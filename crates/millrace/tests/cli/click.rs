@@ -9,7 +9,7 @@ use crate::{TempFile, click, click_command, command, with_input};
 const SMALL: &str = "InfiniteSource(LIMIT 5, STOP true) -> c :: Counter -> Discard";
 
 #[test]
-fn a_click_prints_nothing_of_its_own() {
+fn click_without_options_prints_nothing() {
     let done = click(&["-e", SMALL]);
     assert_eq!((done.stdout.as_str(), done.stderr.as_str(), done.status), ("", "", 0));
 }
@@ -30,7 +30,7 @@ fn the_configuration_is_an_expression_a_file_or_standard_input() {
 }
 
 #[test]
-fn drops_are_told_by_element_and_reason() {
+fn drops_are_listed_by_element_and_reason() {
     let done = click(&["-e", SMALL, "-h", "drops"]);
     assert_eq!(done.stdout, "Discard@3\tdiscarded\t5\n");
 }
@@ -69,7 +69,7 @@ fn the_flat_configuration_is_written() {
 }
 
 #[test]
-fn parse_errors_stand_alone() {
+fn after_syntax_errors_nothing_else_is_reported() {
     let done = click(&["-e", "Idle -> ;\nFoo(1) -> Discard"]);
     assert_eq!(done.status, 1);
     assert!(done.stderr.starts_with("config:1: "), "{}", done.stderr);
@@ -78,7 +78,7 @@ fn parse_errors_stand_alone() {
 }
 
 #[test]
-fn a_router_that_cannot_be_says_so_last() {
+fn the_last_line_says_that_the_router_could_not_be_initialized() {
     let done = click(&["-e", "Idle -> Queue(x) -> Discard"]);
     assert_eq!(done.status, 1);
     let lines: Vec<&str> = done.stderr.lines().collect();
@@ -137,7 +137,7 @@ fn nonsense_is_refused() {
 }
 
 #[test]
-fn a_port_that_is_taken_is_an_error() {
+fn a_port_in_use_is_an_error() {
     let taken = std::net::TcpListener::bind("0.0.0.0:0").unwrap();
     let port = taken.local_addr().unwrap().port().to_string();
     let done = click(&["-p", &port, "-e", SMALL]);
@@ -170,7 +170,7 @@ fn beside(program: Option<&str>) -> (tempfile::TempDir, Command) {
 }
 
 #[test]
-fn it_becomes_the_program_beside_it() {
+fn click_executes_the_program_in_its_directory() {
     let (folder, mut click) = beside(Some("/bin/sh"));
     let output = click.args(["-c", "echo $0 $$; exit 7"]).output().unwrap();
     let text = String::from_utf8(output.stdout).unwrap();
@@ -184,7 +184,7 @@ fn it_becomes_the_program_beside_it() {
 }
 
 #[test]
-fn links_to_it_are_followed_to_the_program() {
+fn symbolic_links_to_click_are_followed() {
     let (folder, _) = beside(Some(env!("CARGO_BIN_EXE_millrace")));
     let elsewhere = tempfile::tempdir().unwrap();
     for (name, said) in [("click", "Usage: click [OPTION]"), ("click-flatten", "click-flatten")] {
@@ -197,20 +197,21 @@ fn links_to_it_are_followed_to_the_program() {
 }
 
 #[test]
-fn without_the_program_beside_it_it_says_what_is_missing() {
+fn click_reports_a_missing_program() {
     let (folder, mut click) = beside(None);
     let output = click.arg("--version").output().unwrap();
     assert_eq!(output.status.code(), Some(1));
     let missing = folder.path().join("millrace");
     let expected = format!(
-        "click: cannot start {}, which must stand beside it: No such file or directory (os error 2)\n",
+        "click: cannot start {}, which must be in the same directory: No such file or directory \
+         (os error 2)\n",
         missing.display()
     );
     assert_eq!(String::from_utf8(output.stderr).unwrap(), expected);
 }
 
 #[test]
-fn the_process_is_known_by_this_name() {
+fn the_process_has_the_name_of_the_program() {
     let mut child = click_command().args(["-e", "Script(wait 1h)"]).spawn().unwrap();
     let process = format!("/proc/{}", child.id());
     let is_known = || {
@@ -219,7 +220,7 @@ fn the_process_is_known_by_this_name() {
         program.ends_with("millrace") && name == "click\n"
     };
     let began = Instant::now();
-    while !is_known() && began.elapsed() < Duration::from_secs(20) {
+    while !is_known() && began.elapsed() < Duration::from_secs(120) {
         std::thread::sleep(Duration::from_millis(5));
     }
     let known = is_known();

@@ -138,7 +138,7 @@ fn a_client_that_says_nothing_does_not_keep_the_router_from_stopping() {
 }
 
 #[test]
-fn nobody_there_is_said_in_a_line() {
+fn a_missing_server_is_reported_in_one_line() {
     let done = millrace(&["read", "x.y", "--socket", "/no/such/socket"]);
     assert_eq!(done.status, 1);
     assert_eq!(done.stderr, "millrace: /no/such/socket: No such file or directory\n");
@@ -176,13 +176,13 @@ fn a_client_that_does_not_read_keeps_nobody_waiting() {
         line.split_whitespace().nth(1).unwrap().parse::<u64>().unwrap()
     };
     assert!(resident() < 400_000, "{} KB", resident());
-    let begun = std::time::Instant::now();
+    // It ends although the client is still there and has not read anything.
     assert_eq!(running.stop().status, 0);
-    assert!(begun.elapsed() < std::time::Duration::from_secs(5), "{:?}", begun.elapsed());
+    drop(deaf);
 }
 
 #[test]
-fn what_is_no_socket_is_never_replaced() {
+fn only_sockets_are_replaced() {
     use std::os::unix::fs::{MetadataExt, PermissionsExt, symlink};
     let folder = tempfile::tempdir().unwrap();
     let run = |path: &std::path::Path| {
@@ -228,9 +228,38 @@ fn other_machines_need_a_token() {
     };
     let refused = run(&[]);
     assert_eq!(refused.status, 1);
-    assert!(refused.stderr.contains("a token is needed"), "{}", refused.stderr);
+    assert!(refused.stderr.contains("set a token"), "{}", refused.stderr);
     let file = crate::TempFile::new("token", "open sesame\n");
     assert_eq!(run(&["--token-file", &file.path()]).status, 0);
     let empty = crate::TempFile::new("token", "\n");
     assert!(run(&["--token-file", &empty.path()]).stderr.contains("is empty"));
+}
+
+/// Connections that ask for nothing do not keep others out.
+#[test]
+fn who_is_idle_for_longest_makes_room() {
+    let running = Running::start(COUNTING);
+    let connect = || {
+        let stream = TcpStream::connect(format!("127.0.0.1:{}", running.port)).unwrap();
+        stream.set_read_timeout(Some(std::time::Duration::from_secs(30))).unwrap();
+        BufReader::new(stream)
+    };
+    let line = |client: &mut BufReader<TcpStream>| {
+        let mut line = String::new();
+        client.read_line(&mut line).unwrap();
+        line
+    };
+    let mut clients: Vec<_> = (0..128).map(|_| connect()).collect();
+    for client in &mut clients {
+        assert!(line(client).starts_with("Click::ControlSocket/1"));
+    }
+    // The second has been idle for longest once the first has asked for something.
+    clients[0].get_mut().write_all(b"READ c.class\r\n").unwrap();
+    assert!(line(&mut clients[0]).starts_with("200"));
+    let mut more = connect();
+    assert!(line(&mut more).starts_with("Click::ControlSocket/1"));
+    assert_eq!(line(&mut clients[1]), "", "it is closed");
+    assert!(line(&mut clients[0]).starts_with("DATA"));
+    drop((clients, more));
+    running.stop();
 }

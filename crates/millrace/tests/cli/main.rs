@@ -7,8 +7,11 @@ mod click;
 mod control;
 mod gpu;
 mod gpu_driver;
+mod memory;
 mod pictures;
 mod run;
+mod sandbox;
+mod slips;
 
 use std::io::Write;
 use std::process::{Command, Output, Stdio};

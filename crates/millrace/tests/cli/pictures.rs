@@ -67,7 +67,7 @@ fn svg_is_well_formed_and_has_every_element_and_edge() {
 }
 
 #[test]
-fn what_cannot_run_is_drawn_all_the_same() {
+fn a_configuration_that_cannot_run_is_drawn() {
     let done = millrace(&["graph", "--format", "mermaid", "-e", "Idle -> Queue(x) -> Discard"]);
     assert_eq!(done.status, 1);
     assert!(done.stdout.contains("Queue(x)"), "{}", done.stdout);

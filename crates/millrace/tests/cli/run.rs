@@ -4,9 +4,10 @@ use std::io::{BufRead, BufReader};
 use std::process::{Command, Stdio};
 use std::time::{Duration, Instant};
 
+use millrace_testkit::Program;
 use serde_json::Value;
 
-use crate::{Done, TempFile, millrace, millrace_command, with_input};
+use crate::{Done, TempFile, click_command, millrace, millrace_command, with_input};
 
 const SMALL: &str = "InfiniteSource(LIMIT 1000, BURST 32, STOP true) -> c :: Counter -> Discard";
 
@@ -75,21 +76,22 @@ fn the_configuration_comes_from_a_file_or_standard_input_with_variables() {
 
 #[test]
 fn time_is_limited() {
-    let start = Instant::now();
     let rated = "RatedSource(RATE 1000) -> c :: Counter -> Discard";
     let summary = json(&millrace(&["run", "--json", "--for", "300ms", "-e", rated]));
-    assert!(start.elapsed() < Duration::from_secs(20));
     let count = element(&summary, "c")["in"].as_u64().unwrap();
-    assert!((1..=400).contains(&count), "{count}");
+    let seconds = summary["seconds"].as_f64().unwrap();
+    // A busy machine ends it later; what was due while the thread did not run comes at once.
+    let most = seconds * 1000.0 + 100.0;
+    assert!(seconds >= 0.3 && count > 0 && (count as f64) < most, "{count} in {seconds} s");
 }
 
 #[test]
 fn virtual_time_takes_no_time() {
     let rated = "RatedSource(RATE 10) -> c :: Counter -> Discard";
-    let start = Instant::now();
     let args = ["run", "--json", "--simtime", "--for", "1h", "-e", rated];
     let summary = json(&millrace(&args));
-    assert!(start.elapsed() < Duration::from_secs(60));
+    // Real seconds.
+    assert!(summary["seconds"].as_f64().unwrap() < 1800.0, "{summary:#}");
     let count = element(&summary, "c")["in"].as_u64().unwrap();
     assert!((36_000..=36_001).contains(&count), "{count}");
     assert_eq!(summary["virtual_seconds"], 3600.0);
@@ -110,7 +112,7 @@ fn interrupted(text: &str) -> Done {
         .stderr(Stdio::piped())
         .spawn()
         .unwrap();
-    // The control socket is the last thing to be set up.
+    // That the control socket is there is said when all else is ready.
     let mut lines = BufReader::new(child.stderr.take().unwrap()).lines();
     assert!(lines.any(|line| line.unwrap().starts_with("control socket: ")));
     std::thread::sleep(Duration::from_millis(200));
@@ -138,7 +140,7 @@ fn ctrl_c_leaves_no_packet_on_a_device() {
 }
 
 #[test]
-fn what_cannot_be_read_is_said_in_a_line() {
+fn unreadable_input_is_reported_in_one_line() {
     let file = TempFile::new("program", b"\x7fELF\x02\x00\x00");
     let cases = [
         ("/no/such.click".to_owned(), "No such file or directory"),
@@ -173,7 +175,7 @@ fn optimised_or_not_a_router_does_the_same() {
 }
 
 #[test]
-fn hot_loops_are_those_that_are_asked_for() {
+fn the_code_of_hot_loops_can_be_chosen() {
     let run = |level: &str| {
         let mut command = millrace_command();
         with_input(command.env("MILLRACE_ISA", level).args(["run", "-"]), SMALL)
@@ -183,15 +185,19 @@ fn hot_loops_are_those_that_are_asked_for() {
     assert!(done.stderr.contains("for baseline (MILLRACE_ISA=baseline)\n"), "{}", done.stderr);
     let done = run("sse9");
     assert_eq!((done.status, done.stdout.as_str()), (1, ""));
-    assert!(done.stderr.contains("no ‘sse9’, but baseline, avx2 and avx512"), "{}", done.stderr);
+    assert!(
+        done.stderr.contains("unknown value ‘sse9’: use baseline, avx2 or avx512"),
+        "{}",
+        done.stderr
+    );
 }
 
 #[test]
 fn nonsense_on_the_command_line_is_refused() {
     let cases: [(&[&str], &str); 7] = [
-        (&["run"], "which configuration?"),
+        (&["run"], "no configuration is given"),
         (&["run", "a", "b"], "more than one configuration"),
-        (&["run", "-e", "Idle", "A=1", "A=2"], "variable ‘A’ has two values"),
+        (&["run", "-e", "Idle", "A=1", "A=2"], "variable ‘A’ is given two values"),
         (&["run", "-e", "Idle", "--threads", "0"], "between 1 and 64 threads are possible"),
         (&["run", "-e", "Idle", "--buffers", "0"], "--buffers"),
         (&["run", "-e", "Idle", "--affinity=4095"], "there is no core 4095"),
@@ -213,7 +219,7 @@ fn errors_are_shown_in_the_text_and_nothing_runs() {
 }
 
 #[test]
-fn nobody_to_read_the_summary_is_no_reason_to_panic() {
+fn a_closed_standard_output_does_not_cause_a_panic() {
     let mut child = millrace_command()
         .args(["run", "-e", SMALL])
         .stdout(Stdio::piped())
@@ -228,9 +234,10 @@ fn nobody_to_read_the_summary_is_no_reason_to_panic() {
 
 #[test]
 fn several_threads_share_the_work() {
-    let text = "a :: InfiniteSource(LIMIT 5000) -> c :: Counter -> Discard;
-                b :: InfiniteSource(LIMIT 5000) -> c; StaticThreadSched(a 0, b 1);";
-    let summary = json(&millrace(&["run", "--json", "-j", "2", "--for", "500ms", "-e", text]));
+    let text = "a :: InfiniteSource(LIMIT 5000, STOP true) -> c :: Counter -> Discard;
+                b :: InfiniteSource(LIMIT 5000, STOP true) -> c;
+                StaticThreadSched(a 0, b 1); DriverManager(pause, pause)";
+    let summary = json(&millrace(&["run", "--json", "-j", "2", "-e", text]));
     assert_eq!(summary["threads"], 2);
     assert_eq!(element(&summary, "c")["in"], 10_000);
     assert_eq!(summary["totals"]["balanced"], true);
@@ -262,10 +269,14 @@ fn a_device_that_is_not_there_is_named() {
 #[test]
 fn devices_are_announced_and_counted() {
     let Some(_alone) = millrace_testkit::privileged!() else { return };
-    let text = "FromDevice(lo, PROMISC true) -> c :: Counter -> Discard;
+    // What else goes by the loopback interface is of other programs.
+    let text = "FromDevice(lo, PROMISC true) -> c :: Counter
+                -> all :: Classifier(0/0200000000000200000000010800, -)
+                -> own :: Counter -> Discard; all[1] -> Discard;
                 RatedSource(\\<02000000000002000000000108004500>, RATE 500, LIMIT 100)
-                -> Queue -> ToDevice(lo);";
-    let done = millrace(&["run", "--json", "--for", "1s", "-e", text]);
+                -> Queue -> ToDevice(lo);
+                Script(wait 0.02s, goto begin $(lt $(own.count) 100), stop)";
+    let done = millrace(&["run", "--json", "--for", "60s", "-e", text]);
     assert!(done.stderr.contains("lo: receives by AF_PACKET on 1 queue"), "{}", done.stderr);
     assert!(done.stderr.contains("lo: promiscuous mode is on"), "{}", done.stderr);
     let summary = json(&done);
@@ -281,10 +292,8 @@ fn devices_are_announced_and_counted() {
 fn a_source_without_end_stops_on_virtual_time_too() {
     for source in ["InfiniteSource", "RandomSource(60)", "RatedSource(1000000000)"] {
         let config = format!("{source} -> Discard");
-        let begun = std::time::Instant::now();
-        let done = millrace(&["run", "--simtime", "--for", "0.2s", "-e", &config]);
-        assert_eq!(done.status, 0, "{source}: {}", done.stderr);
-        assert!(begun.elapsed().as_secs() < 5, "{source}: {:?}", begun.elapsed());
+        let done = millrace(&["run", "--json", "--simtime", "--for", "0.2s", "-e", &config]);
+        assert_eq!(json(&done)["virtual_seconds"], 0.2, "{source}");
     }
 }
 
@@ -300,31 +309,148 @@ fn no_signal_loses_what_was_dumped() {
         ("PIPE", false),
     ] {
         let file = folder.path().join(signal);
-        let config = format!("RatedSource(RATE 1000) -> ToDump({})", file.display());
-        let mut child = millrace_command()
-            .args(["run", "-e", &config])
-            .stdout(Stdio::piped())
-            .stderr(Stdio::piped())
-            .spawn()
-            .unwrap();
-        while std::fs::metadata(&file).is_err() {
-            std::thread::sleep(std::time::Duration::from_millis(10));
-        }
-        std::thread::sleep(std::time::Duration::from_millis(300));
-        let pid = child.id().to_string();
+        let socket = folder.path().join("socket").display().to_string();
+        let config = format!("RatedSource(hello, RATE 1000) -> d :: ToDump({})", file.display());
+        let mut command = millrace_command();
+        command.args(["run", "--json", "-u", &socket, "-e", &config]);
+        let mut program = Program::start(&mut command).unwrap();
+        program.wait_for_line("control socket: ").unwrap();
+        let dumped = || {
+            let done = millrace(&["read", "d.count", "--socket", &socket]);
+            done.stdout.trim().parse::<u64>().unwrap_or_else(|_| panic!("{signal}: {done:?}"))
+        };
+        let come_more_than = |count| {
+            while dumped() <= count {
+                std::thread::sleep(Duration::from_millis(10));
+            }
+        };
+        come_more_than(0);
         let send = |signal: &str| {
-            let signal = format!("-{signal}");
-            assert!(Command::new("kill").args([&signal, &pid]).status().unwrap().success());
+            let (signal, pid) = (format!("-{signal}"), program.id().to_string());
+            assert!(Command::new("kill").args([signal, pid]).status().unwrap().success());
         };
         send(signal);
-        if !ends {
-            std::thread::sleep(std::time::Duration::from_millis(200));
-            assert!(child.try_wait().unwrap().is_none(), "{signal} ended it");
-            send("TERM");
+        if signal == "USR1" {
+            program.wait_for_line("Every packet is accounted for.").unwrap();
         }
-        let done = Done::from(child.wait_with_output().unwrap());
-        assert_eq!(done.status, 0, "{signal}: {}", done.stderr);
-        assert!(std::fs::metadata(&file).unwrap().len() > 1000, "{signal}");
-        assert_eq!(done.stderr.contains("ToDump"), signal == "USR1", "{signal}: {}", done.stderr);
+        match ends {
+            true => {
+                while program.runs() {
+                    std::thread::sleep(Duration::from_millis(10));
+                }
+            }
+            false => come_more_than(dumped()),
+        }
+        let ended = program.stop().unwrap();
+        assert!(ended.status.success(), "{signal}: {:?}", ended.stderr);
+        let summary: Value = serde_json::from_str(&ended.stdout).unwrap();
+        // The header of the file; those of the packets, and five bytes each.
+        let length = 24 + 21 * element(&summary, "d")["in"].as_u64().unwrap();
+        assert_eq!(std::fs::metadata(&file).unwrap().len(), length, "{signal}");
     }
+}
+
+#[test]
+fn what_is_dumped_is_in_the_file_before_the_run_ends() {
+    let folder = tempfile::tempdir().unwrap();
+    let dumps = ["ToDump", "ToIPSummaryDump"].map(|class| (class, folder.path().join(class)));
+    for (class, file) in &dumps {
+        let config = format!("InfiniteSource(LIMIT 3) -> {class}({})", file.display());
+        let mut child = millrace_command()
+            .args(["run", "-e", &config])
+            .stdout(Stdio::null())
+            .stderr(Stdio::null())
+            .spawn()
+            .unwrap();
+        let begun = Instant::now();
+        // The file's header alone is shorter.
+        let is_there = || std::fs::metadata(file).is_ok_and(|file| file.len() > 60);
+        while !is_there() && begun.elapsed().as_secs() < 120 {
+            std::thread::sleep(Duration::from_millis(50));
+        }
+        let is_running = child.try_wait().unwrap().is_none();
+        child.kill().unwrap();
+        child.wait().unwrap();
+        assert!(is_running && is_there(), "{class}");
+    }
+}
+
+#[test]
+fn the_summary_does_not_mix_with_data_on_standard_output() {
+    let source = "InfiniteSource(LIMIT 2, STOP true)";
+    for (data, first) in [
+        (format!("{source} -> ToIPSummaryDump(-)"), "!IPSummaryDump"),
+        (format!("{source} -> Discard; Script(print \"here\")"), "here"),
+        (format!("{source} -> ToDump(-, SNAPLEN 1)"), "\u{d4}"),
+    ] {
+        for json in [false, true] {
+            let mut command = millrace_command();
+            command.args(["run", "-e", &data]).args(json.then_some("--json"));
+            let output = command.output().unwrap();
+            // A capture is not UTF-8.
+            let stdout: String = output.stdout.iter().map(|&byte| char::from(byte)).collect();
+            let stderr = String::from_utf8(output.stderr).unwrap();
+            assert!(stdout.starts_with(first), "{data}: {stdout}");
+            assert!(!stdout.contains("InfiniteSource"), "{data}: {stdout}");
+            assert!(stderr.contains("InfiniteSource"), "{data}: {stderr}");
+        }
+    }
+}
+
+/// A pull may call handlers of the element that pulls.
+#[test]
+fn a_recording_can_be_reset_while_it_is_loaded() {
+    let text = "InfiniteSource(LENGTH 60, LIMIT 600) -> Queue(1000)
+        -> Counter(COUNT_CALL 400 replay.reset) -> replay :: ReplayUnqueue(STOP 1, ACTIVE false)
+        -> c :: Counter -> Discard; Script(wait 1, write replay.active true)";
+    let done = millrace(&["run", "--simtime", "--json", "-e", text]);
+    assert_eq!(done.status, 0, "{}", done.stderr);
+    let summary: Value = serde_json::from_str(&done.stdout).unwrap();
+    // They are pulled 256 at a time: the first ones are thrown out, and those that came with the call stay.
+    assert_eq!(element(&summary, "c")["in"], 344, "{}", done.stdout);
+    assert_eq!(element(&summary, "replay")["balanced"], true, "{}", done.stdout);
+}
+
+/// A hot swap goes on with the file of a dump, after the packets that are in it.
+#[test]
+fn a_dump_goes_on_after_a_hot_swap() {
+    let folder = tempfile::tempdir().unwrap();
+    let (out, socket) = (folder.path().join("out.pcap"), folder.path().join("socket"));
+    let text = format!(
+        "RatedSource(LENGTH 60, RATE 1000) -> c :: Counter -> dump :: ToDump({}, SNAPLEN 0)",
+        out.display()
+    );
+    let socket = socket.to_str().unwrap();
+    let mut child = click_command()
+        .args(["-R", "-u", socket, "-e", &text])
+        .stdout(Stdio::null())
+        .stderr(Stdio::piped())
+        .spawn()
+        .unwrap();
+    let count = || -> u64 {
+        let end = Instant::now() + Duration::from_secs(60);
+        loop {
+            let done = millrace(&["read", "dump.count", "--socket", socket]);
+            if let Ok(count) = done.stdout.trim().parse() {
+                return count;
+            }
+            assert!(Instant::now() < end, "{done:?}");
+        }
+    };
+    for _ in 0..3 {
+        let before = count();
+        while count() < before + 100 {}
+        let done = with_input(millrace_command().args(["hotswap", "--socket", socket, "-"]), &text);
+        assert_eq!(done.status, 0, "{}", done.stderr);
+        let pause = millrace(&["read", "swap_pause", "--socket", socket]).stdout;
+        assert!(pause.trim().parse::<f64>().unwrap() > 0.0, "{pause}");
+    }
+    let written = count();
+    assert!(written > 300);
+    let id = rustix::process::Pid::from_child(&child);
+    rustix::process::kill_process(id, rustix::process::Signal::INT).unwrap();
+    assert!(child.wait().unwrap().success());
+    let length = std::fs::metadata(&out).unwrap().len();
+    assert_eq!((length - 24) % 76, 0, "{length}");
+    assert!((length - 24) / 76 >= written, "{length} bytes, {written} packets");
 }

@@ -7,6 +7,7 @@
 
 mod captures;
 mod plugin;
+mod rings;
 mod run;
 mod virtual_devices;
 mod wires;
@@ -41,7 +42,7 @@ fn without_the_plugin_the_way_to_build_it_is_told() {
 fn options_of_dpdk_must_have_an_end() {
     let done = millrace(&["run", "--dpdk", "--no-huge", "-e", "Idle -> Discard"]);
     assert_eq!(done.status, 1, "{done:?}");
-    assert!(done.stderr.contains("The options of --dpdk end with `--`"), "{done:?}");
+    assert!(done.stderr.contains("end the options of --dpdk with `--`"), "{done:?}");
 }
 
 #[test]

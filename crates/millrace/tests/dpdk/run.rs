@@ -55,7 +55,7 @@ pub(crate) struct Summary {
 impl Summary {
     pub(crate) fn of(done: Done) -> Self {
         assert_eq!(done.status, 0, "{}", done.stderr);
-        assert!(!done.stderr.contains("have not come back"), "{}", done.stderr);
+        assert!(!done.stderr.contains("were not returned"), "{}", done.stderr);
         let counts: Value = serde_json::from_str(&done.stdout).unwrap();
         assert_eq!(counts["totals"]["balanced"], true, "{counts:#}");
         Self { counts, said: done.stderr }

@@ -40,6 +40,20 @@ fn each_thread_has_queues_of_its_own() {
 }
 
 #[test]
+fn elements_that_name_a_queue_share_it() {
+    needs_dpdk!();
+    for (queue, counts) in [("-1", "2 transmit queues of"), ("0", "1 transmit queue of")] {
+        let twice = format!(
+            "FromDPDKDevice(0) -> t :: Tee;
+             t[0] -> ToDPDKDevice(0, {queue}); t[1] -> ToDPDKDevice(0, {queue});"
+        );
+        let summary = run(&["net_null0"], &[], &twice);
+        assert!(summary.said.contains(counts), "{}", summary.said);
+        assert!(summary.packets("0", "out") > 0);
+    }
+}
+
+#[test]
 fn dropped_shared_and_kept_packets_return_to_their_pool() {
     needs_dpdk!();
     let all = "DPDKInfo(NB_MBUF 8192);
@@ -129,7 +143,7 @@ fn what_is_put_into_a_ring_comes_out_of_it() {
 }
 
 #[test]
-fn queues_that_there_are_not_are_done_without() {
+fn missing_queues_are_not_used() {
     needs_dpdk!();
     let folder = tempfile::tempdir().unwrap();
     let input = folder.path().join("in");
@@ -143,7 +157,7 @@ fn queues_that_there_are_not_are_done_without() {
 }
 
 #[test]
-fn what_cannot_be_is_a_sentence() {
+fn impossible_requests_get_a_message() {
     needs_dpdk!();
     let cases = [
         (
@@ -193,7 +207,7 @@ fn what_cannot_be_is_a_sentence() {
 }
 
 #[test]
-fn a_port_that_is_not_there_may_be_forgiven() {
+fn a_missing_port_can_be_allowed() {
     needs_dpdk!();
     let forgiving = "FromDPDKDevice(3, ALLOW_NONEXISTENT true) -> Discard;
         InfiniteSource(LIMIT 5) -> ToDPDKDevice(3, ALLOW_NONEXISTENT true);";
@@ -220,4 +234,35 @@ fn handlers_tell_of_the_port() {
     assert_eq!(lines[..6], ["net_null", "0", "1", "1", "1500", "true"], "{text}");
     assert!(lines[6].parse::<u64>().unwrap() > 0);
     assert_eq!(lines[7], "true", "{text}");
+}
+
+#[test]
+fn rules_for_flows_need_a_driver_that_has_them() {
+    needs_dpdk!();
+    let rules = tempfile::NamedTempFile::new().unwrap();
+    let rule =
+        "ingress pattern eth / ipv4 / udp dst is 53 / end actions queue index 0 / count / end";
+    std::fs::write(&rules, rule).unwrap();
+    let name = rules.path().display();
+    let text = format!("FromDPDKDevice(0, MODE flow, FLOW_RULES_FILE {name}) -> Discard");
+    let words = words(&["net_null0"]);
+    let done = millrace(&[&words[..], &["--for", "100ms", "-e", &text]].concat());
+    assert_eq!(done.status, 1, "{done:?}");
+    let expected = format!("{name}:1: driver net_null refuses the rule: it has no rules for flows");
+    assert!(done.stderr.contains(&expected), "{done:?}");
+}
+
+#[test]
+fn a_balancer_needs_a_port_whose_hash_table_can_be_written() {
+    needs_dpdk!();
+    let balanced = "
+        fd0 :: FromDPDKDevice(0, RSS_AGGREGATE 1, N_QUEUES 2) -> agg :: AggregateCounterVector(MASK 511)
+            -> EtherMirror -> ToDPDKDevice(0);
+        DeviceBalancer(DEV fd0, METHOD rsspp, TIMER 20, STARTCPU 1, RSSCOUNTER agg, VERBOSE 1);";
+    let summary = run(&["net_null0"], &["--threads", "2"], balanced);
+    assert!(summary.packets("0", "out") > 0);
+    let words = [&words(&["net_ring0"])[..], &["--for", "100ms", "-e", balanced]].concat();
+    let done = millrace(&words);
+    assert_eq!(done.status, 1, "{done:?}");
+    assert!(done.stderr.contains("‘fd0’ has no table from hashes to queues (RETA)"), "{done:?}");
 }

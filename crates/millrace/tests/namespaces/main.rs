@@ -6,10 +6,17 @@
 
 #![allow(clippy::unwrap_used, clippy::panic, reason = "what cannot be set up fails the test")]
 
+mod consent;
+mod firewall;
 mod ip6;
+mod mcast;
 mod nat;
 mod program;
 mod rings;
+mod sandbox;
+mod server;
+mod soak;
+mod streams;
 mod swap;
 mod tap;
 mod throughput;
@@ -128,7 +135,7 @@ fn addresses_are_resolved() {
 }
 
 #[test]
-fn what_cannot_be_delivered_is_answered() {
+fn undeliverable_packets_are_answered() {
     let Some(_alone) = privileged!("ip", "sysctl", "ping") else { return };
     Routed::by_each_method(|net| {
         let answer = |host: usize, arguments: &str| {
@@ -198,7 +205,7 @@ fn long_packets_arrive_in_fragments_or_are_answered() {
 }
 
 #[test]
-fn the_bridge_is_a_wire() {
+fn the_bridge_forwards_everything() {
     let Some(_alone) = privileged!("ip", "sysctl", "ping") else { return };
     for method in METHODS {
         let (left, right, between) = two_hosts();

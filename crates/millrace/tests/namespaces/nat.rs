@@ -1,35 +1,15 @@
 //! The address translator of `examples/nat.click`: two hosts inside, one outside.
 
-use std::process::{Child, Stdio};
-use std::time::{Duration, Instant};
+use std::time::Duration;
 
 use millrace_testkit::{Namespace, privileged};
 
 use crate::program::Millrace;
+use crate::server::Server;
 use crate::{METHODS, answered, assert_pings, four_networks, stdout};
 
-/// A program that serves on the host outside; it is killed in the end.
-struct Server(Child);
-
-impl Server {
-    fn start(host: &Namespace, program: &str, arguments: &[&str], port: u16) -> Self {
-        let server =
-            Self(host.command(program).args(arguments).stdout(Stdio::null()).spawn().unwrap());
-        let end = Instant::now() + Duration::from_secs(20);
-        while !stdout(&host.run("ss -Htln")).contains(&format!(":{port} ")) {
-            assert!(Instant::now() < end, "{program} does not listen");
-            std::thread::sleep(Duration::from_millis(50));
-        }
-        server
-    }
-}
-
-impl Drop for Server {
-    fn drop(&mut self) {
-        let _ = self.0.kill();
-        let _ = self.0.wait();
-    }
-}
+/// How long a server may take to listen.
+const PATIENCE: Duration = Duration::from_secs(120);
 
 /// Says to whoever connects which address it comes from.
 const WHO: &str = "
@@ -84,12 +64,12 @@ fn hosts_inside_share_one_address_outside() {
             assert_pings(inside, "10.0.2.2");
             assert_pings(inside, "-s 1400 10.0.2.2");
         }
-        let _who = Server::start(outside, "python3", &["-c", WHO], 7000);
+        let _who = Server::start(outside, "python3", &["-c", WHO], 7000, PATIENCE);
         for inside in &hosts[..2] {
             let seen = inside.run("curl -s --http0.9 -m 10 http://10.0.2.2:7000/");
             assert_eq!(stdout(&seen), "10.0.2.1", "{seen:?}");
         }
-        let _ftp = Server::start(outside, "python3", &["-c", FTP], 21);
+        let _ftp = Server::start(outside, "python3", &["-c", FTP], 21, PATIENCE);
         for inside in &hosts[..2] {
             let got = inside.run("curl -s -m 10 --disable-eprt -P - ftp://10.0.2.2/file");
             assert!(stdout(&got) == "to 10.0.2.1\n".repeat(1000), "{:?}", got.status);
@@ -106,7 +86,7 @@ fn streams_of_tcp_and_udp_pass_the_translator() {
     let Some(_alone) = privileged!("ip", "sysctl", "ping", "ss", "iperf3") else { return };
     let (hosts, between) = four_networks();
     let router = Millrace::start(between, &["nat.click"]);
-    let _server = Server::start(&hosts[2], "iperf3", &["-s"], 5201);
+    let _server = Server::start(&hosts[2], "iperf3", &["-s"], 5201, PATIENCE);
     for (host, arguments) in [(0, "-n 4M"), (1, "-n 4M -R"), (1, "-u -b 4M -n 200K -l 1000")] {
         let output = hosts[host].run(&format!("iperf3 -c 10.0.2.2 {arguments}"));
         assert!(output.status.success(), "{arguments}: {output:?}");

@@ -7,7 +7,7 @@ use std::io::Write;
 use millrace_testkit::{Namespace, privileged};
 
 use crate::program::Millrace;
-use crate::throughput::{CRAWL, tcp};
+use crate::throughput::{ATTEMPTS, CRAWL, tcp};
 use crate::{Routed, assert_pings, stdout};
 
 /// The router of `examples/ip-router.click` with a TAP interface for each of its devices.
@@ -73,6 +73,11 @@ fn traceroute_lists_the_hop_over_tap_interfaces() {
 #[test]
 fn tcp_flows_over_tap_interfaces() {
     let Some(_alone) = privileged!("ip", "sysctl", "timeout", "iperf3") else { return };
+    assert!((0..ATTEMPTS).any(|_| flows()), "see the figures above");
+}
+
+/// Whether TCP flows. Says how fast.
+fn flows() -> bool {
     let bridge = "a :: KernelTap(198.51.100.1/24, DEVNAME eth0, ETHER 02:00:00:00:00:01)
         -> b :: KernelTap(198.51.100.1/24, DEVNAME eth1, ETHER 02:00:00:00:00:02)
         -> a;";
@@ -85,7 +90,7 @@ fn tcp_flows_over_tap_interfaces() {
     // Straight to the descriptor: what is printed is kept back when the test passes.
     let mut out = std::io::stderr().lock();
     let _ = writeln!(out, "TCP, Mbit/s, by TAP: bridge {straight:.0}, ip-router.click {routed:.0}");
-    assert!(straight > CRAWL && routed > CRAWL, "see the figures above");
+    straight > CRAWL && routed > CRAWL
 }
 
 #[test]

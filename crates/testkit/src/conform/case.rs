@@ -1,38 +1,38 @@
-//! From the text of a file to its cases.
+//! Parses the text of a file into cases.
 
 use super::compare::{Expectation, Ignored};
 
-/// One case: what to run, with which files, and what must come of it.
+/// One case: the script, its files, and the expected results.
 #[derive(Clone, Debug, Default)]
 pub struct Case {
-    /// Its name; empty for the only case of a file without `%test`.
+    /// The name; empty for the only case of a file without `%test`.
     pub name: String,
     pub(super) require: Vec<String>,
     pub(super) script: String,
     /// Files by name, in the order of the text.
     pub(super) files: Vec<(String, String)>,
-    /// What files must hold: alternatives where a name comes more than once.
+    /// The expected contents of files. A name that occurs several times has alternatives.
     pub(super) expected: Vec<(String, Expectation)>,
     pub(super) ignored: Vec<(String, Ignored)>,
     pub(super) status: i32,
 }
 
-/// What `%ignore` without a name is said of.
+/// The name that stands for all files, in `%ignore` without a name.
 pub(super) const EVERY_FILE: &str = "all";
 
-/// What is wrong with the text of a file, and where.
+/// An error in the text of a file, with its position.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Invalid {
     /// The line, from 1.
     pub line: usize,
-    /// What is wrong with it.
+    /// The error.
     pub what: String,
 }
 
-/// The cases of a file. `%test` begins one; without it the file is one case.
+/// Parses the cases of a file. `%test` begins a case; without it, the file is one case.
 ///
 /// # Errors
-/// An unknown section, one that lacks a name, a case without a script, a wrong regular expression.
+/// An unknown section, a missing name, a case without a script, or an invalid regular expression.
 pub fn parse(text: &str) -> Result<Vec<Case>, Invalid> {
     let mut shared = Case::default();
     let mut cases: Vec<Case> = Vec::new();
@@ -56,7 +56,7 @@ pub fn parse(text: &str) -> Result<Vec<Case>, Invalid> {
     }
 }
 
-/// A section: its head, `%keyword arguments`, and the lines below.
+/// A section: its first line, `%keyword arguments`, and the lines below.
 struct Section<'a> {
     line: usize,
     keyword: &'a str,
@@ -137,7 +137,7 @@ impl Section<'_> {
         match self.keyword {
             "file" => Err("%file needs the name of a file".to_owned()),
             keyword if keyword.starts_with("ignore") => Ok(vec![EVERY_FILE]),
-            // As in testie: what is printed.
+            // As in testie: the text that is printed.
             _ => Ok(vec!["stdout"]),
         }
     }
@@ -170,7 +170,7 @@ mod tests {
     }
 
     #[test]
-    fn what_stands_before_the_first_test_holds_for_all() {
+    fn sections_before_the_first_test_apply_to_all_cases() {
         let text =
             "%file A\nall\n%test one\n%script\n1\n%test two words\n%script\n2\n%eof\n%test x\n";
         let cases = parse(text).unwrap();
@@ -185,7 +185,7 @@ mod tests {
     }
 
     #[test]
-    fn what_cannot_be_read_is_said_with_its_line() {
+    fn errors_name_their_line() {
         assert_eq!(parse("%info\n").unwrap_err().what, "the case ‘’ has no %script");
         assert_eq!(parse("%script\nx\n%file\n").unwrap_err().line, 3);
         assert_eq!(parse("%script\nx\n%expectx stdout\n(\n").unwrap_err().line, 3);

@@ -1,12 +1,12 @@
-//! Holding what a program wrote against what it had to write.
+//! Compares the output of a program with the expected output.
 
 use regex::{Regex, RegexBuilder};
 
-/// What a file must hold.
+/// The expected contents of a file.
 #[derive(Clone, Debug)]
 pub(super) struct Expectation {
     form: Form,
-    /// White space is left out of account.
+    /// True if white space is ignored.
     loose: bool,
 }
 
@@ -17,14 +17,14 @@ enum Form {
     Lines(Vec<Line>),
 }
 
-/// A line to match: the text of the section, and the expression that it stands for.
+/// A line to match: the text in the section, and the regular expression that it stands for.
 #[derive(Clone, Debug)]
 struct Line {
     text: String,
     pattern: Option<Regex>,
 }
 
-/// Lines that do not count.
+/// Lines that are ignored.
 #[derive(Clone, Debug)]
 pub(super) enum Ignored {
     /// The whole file.
@@ -33,7 +33,7 @@ pub(super) enum Ignored {
 }
 
 impl Expectation {
-    /// Of the section `keyword` with these one-letter options.
+    /// The contents of a section with this keyword and these one-letter options.
     pub(super) fn new(keyword: &str, options: &[char], body: &str) -> Result<Self, String> {
         if keyword == "expectv" {
             return Ok(Self { form: Form::Bytes(body.to_owned()), loose: false });
@@ -61,7 +61,7 @@ impl Expectation {
         Self { form: Form::Lines(Vec::new()), loose: false }
     }
 
-    /// Says where `written` differs, in words and lines.
+    /// Describes where `written` differs, as text.
     pub(super) fn difference(&self, written: &str, ignored: &[&Ignored]) -> Option<String> {
         let lines = match &self.form {
             Form::Bytes(bytes) if bytes == written => return None,
@@ -96,7 +96,7 @@ impl Line {
 }
 
 impl Ignored {
-    /// Of the section `keyword`.
+    /// The contents of a section with this keyword.
     pub(super) fn new(keyword: &str, body: &str) -> Result<Self, String> {
         let lines = without_empty_end(body);
         if lines.is_empty() {
@@ -119,7 +119,7 @@ impl Ignored {
     }
 }
 
-/// The lines that both have at the head and the tail, shortened; between them what differs.
+/// The differing lines, between shortened common lines at the start and the end.
 fn side_by_side(wanted: &[Line], written: &[String]) -> String {
     let pairs = || wanted.iter().zip(written);
     let head = pairs().take_while(|(wanted, line)| wanted.matches(line)).count();
@@ -138,7 +138,7 @@ fn side_by_side(wanted: &[Line], written: &[String]) -> String {
     text
 }
 
-/// A line with `{{regular expressions}}` in it, as one regular expression.
+/// Converts a line that contains `{{regular expressions}}` to one regular expression.
 fn braces(line: &str) -> String {
     let mut pattern = String::new();
     let mut rest = line;

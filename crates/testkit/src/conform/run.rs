@@ -1,4 +1,4 @@
-//! Running a case in a directory of its own.
+//! Runs a case in a directory of its own.
 
 use std::ffi::OsString;
 use std::fs::{self, File};
@@ -12,31 +12,31 @@ use tempfile::TempDir;
 use super::case::{Case, EVERY_FILE};
 use super::compare::{Expectation, Ignored};
 
-/// How long a script may take, in seconds.
+/// The time limit of a script, in seconds.
 const LIMIT: &str = "60";
 
-/// The programs under test, in a directory to be put first in `PATH`.
+/// The programs under test, in a directory that is put first in `PATH`.
 pub struct Programs {
     folder: TempDir,
 }
 
-/// What came of a case.
+/// The result of a case.
 #[derive(Debug)]
 pub enum Outcome {
-    /// All is as it must be.
+    /// All outputs are as expected.
     Passed,
-    /// A `%require` did not hold.
+    /// A `%require` failed.
     LeftOut,
-    /// What differs.
+    /// The differences.
     Failed(String),
 }
 
 impl Programs {
-    /// `click` is the program at `binary`; the others, such as `click-flatten`, are those beside it,
-    /// or it under their names.
+    /// `click` is the program at `binary`. The others, such as `click-flatten`, are files in the same directory, or
+    /// links to `binary`.
     ///
     /// # Errors
-    /// There is no such file, or no links can be made.
+    /// There is no such file, or links cannot be created.
     pub fn new(binary: &Path) -> io::Result<Self> {
         let binary = binary.canonicalize()?;
         let folder = tempfile::tempdir()?;
@@ -56,7 +56,7 @@ impl Programs {
     }
 }
 
-/// What the scripts call.
+/// The programs that scripts call.
 const NAMES: [&str; 14] = [
     "click",
     "millrace",
@@ -75,10 +75,10 @@ const NAMES: [&str; 14] = [
 ];
 
 impl Case {
-    /// Runs the script and compares what it leaves.
+    /// Runs the script, and compares its results.
     ///
     /// # Errors
-    /// No directory or no shell is to be had.
+    /// A directory cannot be created, or there is no shell.
     pub fn run(&self, programs: &Programs) -> io::Result<Outcome> {
         let work = tempfile::tempdir()?;
         let streams = tempfile::tempdir()?;
@@ -109,7 +109,7 @@ impl Case {
     }
 }
 
-/// A case on its way.
+/// A running case.
 struct Run<'a> {
     case: &'a Case,
     programs: &'a Programs,
@@ -118,7 +118,7 @@ struct Run<'a> {
 }
 
 impl Run<'_> {
-    /// Runs a script with its output in `streams`; whether it ended well, and its status.
+    /// Runs a script with its output in `streams`. Returns whether it succeeded, and its status.
     fn bash(&self, script: &str, prefix: &str) -> io::Result<(bool, i32)> {
         let stdin = self.streams.join("stdin");
         let stdin = if stdin.exists() { File::open(stdin)?.into() } else { Stdio::null() };
@@ -145,7 +145,7 @@ impl Run<'_> {
         names.into_iter().filter_map(|name| self.difference(name)).collect()
     }
 
-    /// How a file differs from the first of its alternatives, if from all of them.
+    /// The difference of a file from the first of its alternatives, if it differs from all of them.
     fn difference(&self, name: &str) -> Option<String> {
         let of_name = |given: &str| given == name;
         let is_ignored = |given: &str| given == name || given == EVERY_FILE;

@@ -20,18 +20,18 @@ use std::collections::{HashMap, HashSet};
 use super::frame::{self, Frame};
 use super::rules::Header;
 
-/// The end of the payload: a hash of what is in front and of the two numbers; the flow's number, 4 bytes; the frame's
-/// number in its flow, 8 bytes.
+/// The length of the stamp at the end of the payload: a hash of the rest and of both numbers; the number of the flow,
+/// 4 bytes; the number of the frame in its flow, 8 bytes.
 const STAMP: usize = 16;
 
-/// Flows, and how many frames of each have been made.
+/// Flows, and the number of frames that were made for each.
 #[derive(Clone, Debug)]
 pub struct Flows {
     headers: Vec<Header>,
     made: Vec<u64>,
 }
 
-/// What has arrived.
+/// Records the frames that arrive.
 #[derive(Clone, Debug, Default)]
 pub struct Ledger {
     seen: HashSet<(u32, u64)>,
@@ -42,18 +42,18 @@ pub struct Ledger {
     damaged: u64,
 }
 
-/// How the frames fared.
+/// The result for all frames.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Report {
-    /// Different frames that arrived undamaged.
+    /// Different frames that arrived intact.
     pub received: u64,
     /// Frames that were made and have not arrived.
     pub lost: u64,
-    /// Frames that arrived behind one of their flow that was made later (RFC 4737, type P).
+    /// Frames that arrived after one of their flow that was made later (RFC 4737, type P).
     pub reordered: u64,
-    /// Frames that had arrived before.
+    /// Frames that had already arrived.
     pub doubled: u64,
-    /// Frames whose payload is not as it was made, and frames that were never made.
+    /// Frames whose payload has changed, and frames that were never made.
     pub damaged: u64,
 }
 
@@ -65,26 +65,26 @@ impl Flows {
         Self { made: vec![0; headers.len()], headers }
     }
 
-    /// How many flows there are.
+    /// The number of flows.
     #[must_use]
     pub fn len(&self) -> usize {
         self.headers.len()
     }
 
-    /// Whether there are none.
+    /// True if there are no flows.
     #[must_use]
     pub fn is_empty(&self) -> bool {
         self.headers.is_empty()
     }
 
-    /// How many frames have been made.
+    /// The number of frames that were made.
     #[must_use]
     pub fn made(&self) -> u64 {
         self.made.iter().sum()
     }
 
-    /// The next frame of a flow, with `length` bytes, or more where its headers and its number need them (60 bytes do for
-    /// UDP, 70 for TCP). Its payload is letters that its number decides.
+    /// The next frame of a flow, with `length` bytes, or more if its headers and its stamp need them (60 bytes for
+    /// UDP, 70 for TCP). Its payload consists of letters that depend on its number.
     ///
     /// # Panics
     /// There is no such flow.
@@ -96,7 +96,7 @@ impl Flows {
         self.next_with(flow, &body)
     }
 
-    /// The next frame of a flow, with a payload in front of its number.
+    /// The next frame of a flow, with a payload before its stamp.
     ///
     /// # Panics
     /// There is no such flow.
@@ -104,7 +104,7 @@ impl Flows {
         let header = self.headers[flow];
         let headers = Frame::new(header, &[]).headers();
         let mut whole = payload.to_vec();
-        // The number stands at the end, behind which is to be no padding.
+        // The stamp is at the end, so there must be no padding after it.
         whole.resize(payload.len().max(frame::SHORTEST.saturating_sub(headers + STAMP)), b'.');
         whole.extend(stamp(&whole, flow as u32, self.made[flow]));
         self.made[flow] += 1;
@@ -113,7 +113,7 @@ impl Flows {
 }
 
 impl Ledger {
-    /// Takes down a frame that has arrived.
+    /// Records a frame that has arrived.
     pub fn receive(&mut self, frame: &[u8]) {
         let Some((flow, number)) = number(frame) else {
             self.damaged += 1;
@@ -130,7 +130,7 @@ impl Ledger {
         *highest = number.max(*highest);
     }
 
-    /// How the frames of these flows fared.
+    /// The result for the frames of these flows.
     #[must_use]
     pub fn report(&self, flows: &Flows) -> Report {
         let was_made = |(flow, number): &&(u32, u64)| {
@@ -149,14 +149,14 @@ impl Ledger {
 }
 
 impl Report {
-    /// The report of a run in which every frame arrived once, whole and in order.
+    /// The report of a run in which every frame arrived once, intact and in order.
     #[must_use]
     pub fn perfect(flows: &Flows) -> Self {
         Self { received: flows.made(), ..Self::default() }
     }
 }
 
-/// The flow and the number of a frame, if its payload is as it was made.
+/// The numbers of a frame's flow and of the frame, if its payload is unchanged.
 #[must_use]
 pub fn number(frame: &[u8]) -> Option<(u32, u64)> {
     let (body, found) = frame::payload(frame)?.split_last_chunk::<STAMP>()?;
@@ -215,14 +215,14 @@ mod tests {
             changed[at] ^= 0x20;
             assert_eq!(number(&changed), None, "{at}");
         }
-        // What a router changes is none.
+        // Changes that a router makes do not count as damage.
         let mut routed = frame;
         routed[22] -= 1;
         assert_eq!(number(&routed), Some((0, 0)));
     }
 
     #[test]
-    fn the_ledger_tells_what_happened() {
+    fn the_ledger_counts_loss_damage_and_reordering() {
         let mut flows = flows(&[UDP, UDP]);
         let first: Vec<_> = (0..5).map(|_| flows.next(0, 60)).collect();
         let second: Vec<_> = (0..3).map(|_| flows.next(1, 60)).collect();
@@ -239,7 +239,7 @@ mod tests {
         ledger.receive(b"no frame");
         let expected = Report { received: 5, lost: 3, reordered: 2, doubled: 1, damaged: 1 };
         assert_eq!(ledger.report(&flows), expected);
-        // Frames that nobody made.
+        // Frames that were never made.
         let mut strangers = super::tests::flows(&[UDP, UDP, UDP]);
         ledger.receive(&strangers.next(2, 60));
         assert_eq!(ledger.report(&flows).damaged, 2);

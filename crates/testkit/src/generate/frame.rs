@@ -1,4 +1,4 @@
-//! Ethernet frames: what they have in the seven fields of a [`Header`], and a payload.
+//! Ethernet frames, made from the seven fields of a [`Header`] and a payload.
 
 use super::rules::{Header, ICMP, IPV4, TCP, UDP};
 
@@ -10,17 +10,17 @@ pub const LONGEST: usize = 1514;
 
 const VLAN_TAGS: [u16; 2] = [0x8100, 0x88a8];
 
-/// A frame to be made. Its checksums are right.
+/// A frame to be made. Its checksums will be right.
 #[derive(Clone, Copy, Debug)]
 pub struct Frame<'a> {
-    /// What it has in the seven fields.
+    /// The seven fields.
     pub header: Header,
     /// Its VLAN tags, the outer one first: priority and number of each.
     pub vlans: &'a [u16],
     /// Words of IP options, up to 10: all of them `NOP`.
     pub options: u8,
-    /// What follows the header of TCP, UDP or ICMP; that of IP, where there is another protocol; and that of Ethernet,
-    /// where there is no IPv4.
+    /// The data after the header of TCP, UDP or ICMP; after the IP header for other protocols; and after the Ethernet
+    /// header without IPv4.
     pub payload: &'a [u8],
 }
 
@@ -31,7 +31,7 @@ impl<'a> Frame<'a> {
         Self { header, vlans: &[], options: 0, payload }
     }
 
-    /// How many bytes stand in front of the payload.
+    /// The number of bytes before the payload.
     #[must_use]
     pub fn headers(&self) -> usize {
         let ethernet = 14 + 4 * self.vlans.len();
@@ -74,7 +74,7 @@ impl<'a> Frame<'a> {
         let start = bytes.len();
         bytes.extend_from_slice(&[0x40 | (header / 4) as u8, 0]);
         bytes.extend_from_slice(&(length as u16).to_be_bytes());
-        // No identification, not to be cut, 64 hops.
+        // Identification 0, don't fragment, 64 hops.
         bytes.extend_from_slice(&[0, 0, 0x40, 0, 64, protocol, 0, 0]);
         bytes.extend_from_slice(&source.to_be_bytes());
         bytes.extend_from_slice(&destination.to_be_bytes());
@@ -120,15 +120,15 @@ impl<'a> Frame<'a> {
             }
         };
         put_checksum(&mut bytes[start..], checksum_at, pseudo_header);
-        // Zero would say that there is none (RFC 768).
+        // Zero would mean that there is no checksum (RFC 768).
         if protocol == UDP && bytes[start + 6..start + 8] == [0, 0] {
             bytes[start + 6..start + 8].fill(0xff);
         }
     }
 }
 
-/// The payload of a frame as [`Frame`] makes them: behind VLAN tags, the header of IP, and that of TCP, UDP or ICMP;
-/// without padding. `None` where the frame ends before it should.
+/// The payload of a frame that [`Frame`] made: after VLAN tags, the IP header, and the header of TCP, UDP or ICMP;
+/// without padding. `None` if the frame is truncated.
 #[must_use]
 pub fn payload(frame: &[u8]) -> Option<&[u8]> {
     let mut at = 12;
@@ -145,7 +145,7 @@ pub fn payload(frame: &[u8]) -> Option<&[u8]> {
     }
     let header = usize::from(frame.get(ip)? & 0xf) * 4;
     let transport = match *frame.get(ip + 9)? {
-        // TCP says itself how long its header is.
+        // The TCP header contains its own length.
         TCP => usize::from(frame.get(ip + header + 12)? >> 4) * 4,
         protocol => transport_header(protocol),
     };
@@ -160,7 +160,7 @@ fn transport_header(protocol: u8) -> usize {
     }
 }
 
-/// Puts the Internet's checksum (RFC 1071) of the bytes and a sum into a field that is zero.
+/// Writes the Internet checksum (RFC 1071) of the bytes and a start value into a field that is zero.
 fn put_checksum(bytes: &mut [u8], at: usize, start: u32) {
     let words = bytes
         .chunks(2)
@@ -184,7 +184,7 @@ mod tests {
     }
 
     #[test]
-    fn others_read_what_was_meant() {
+    fn a_packet_library_reads_the_fields_of_frames() {
         let long: Vec<u8> = (0..1472).map(|byte| byte as u8).collect();
         for protocol in [TCP, UDP, ICMP, 47] {
             for payload in [&b"abc"[..], b"", &long[..1000], &long[..1001], &long] {
@@ -232,7 +232,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_not_ip_is_payload() {
+    fn frames_without_ip_are_payload() {
         let ethernet = [*b"source", *b"target"];
         let header = Header { ethernet, ether_type: 0x88cc, ..header(0) };
         let bytes = Frame::new(header, b"chassis").bytes();

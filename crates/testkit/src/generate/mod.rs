@@ -22,16 +22,16 @@ pub mod rules;
 pub mod trace;
 pub mod tunnel;
 
-/// A source of random numbers: generators with different `purpose` draw different numbers from one `seed`.
+/// A random number generator. Different values of `purpose` give different numbers for the same `seed`.
 fn random(seed: u64, purpose: &str) -> fastrand::Rng {
-    // FNV-1a over the purpose: any fixed spread of the bits will do.
+    // FNV-1a of the purpose: any fixed hash would do.
     let spread = purpose.bytes().fold(0xcbf2_9ce4_8422_2325, |hash: u64, byte| {
         (hash ^ u64::from(byte)).wrapping_mul(0x0100_0000_01b3)
     });
     fastrand::Rng::with_seed(seed ^ spread)
 }
 
-/// An item by its weight; weights may be anything that is not all zero.
+/// Chooses an item by weights, which must not all be zero.
 fn weighted<T: Copy>(random: &mut fastrand::Rng, items: &[(T, u32)]) -> Option<T> {
     let total: u32 = items.iter().map(|(_, weight)| weight).sum();
     let mut at = random.u32(..total.max(1));

@@ -1,8 +1,8 @@
 //! Pattern sets.
 //!
-//! [`made_up`] has the hard cases on purpose: patterns inside one another, patterns that share beginnings and ends, NUL and
-//! other bytes that are no text, one byte and a hundred. [`phrases`] are real: those of the OWASP rules for web application
-//! firewalls, 3,640 of them, whose Aho-Corasick automaton has 40,282 states.
+//! [`made_up`] contains difficult cases on purpose: patterns inside one another, common prefixes and suffixes, NUL
+//! and other bytes that are not text, and lengths from one to a hundred bytes. [`phrases`] are real: those of the
+//! OWASP rules for web application firewalls, 3,640 of them, whose Aho-Corasick automaton has 40,282 states.
 
 use std::collections::HashSet;
 use std::fs;
@@ -13,15 +13,15 @@ use super::{random, weighted};
 
 /// `count` different patterns of 1 to 100 bytes.
 ///
-/// A third of them start as an earlier one does, a sixth end as one does, a few lie inside one; one in eight is of bytes of
-/// every value and not of text.
+/// A third of them begin like an earlier one, a sixth end like one, and a few are inside one. One in eight consists
+/// of bytes of any value instead of text.
 #[must_use]
 pub fn made_up(count: usize, seed: u64) -> Vec<Vec<u8>> {
     let mut random = random(seed, "patterns");
     let mut seen = HashSet::new();
     let mut patterns: Vec<Vec<u8>> = Vec::with_capacity(count);
     while patterns.len() < count {
-        // Short ones are rare, as in real sets: each of them is found often.
+        // Short ones are rare, as in real sets, because each of them is found often.
         let short = if patterns.len() < 2000 { 1 } else { 0 };
         let ranges = [((1, 3), short), ((3, 6), 10), ((6, 13), 50), ((13, 30), 35), ((30, 101), 5)];
         let (from, to) = weighted(&mut random, &ranges).unwrap_or((6, 13));
@@ -37,11 +37,11 @@ pub fn made_up(count: usize, seed: u64) -> Vec<Vec<u8>> {
     patterns
 }
 
-/// The phrases in the files `*.data` of a folder: a phrase a line without the blanks around it, lower case, each once, in
-/// order; `#` starts a comment.
+/// The phrases in the files `*.data` of a folder: one phrase per line, without surrounding blanks, in lower case,
+/// sorted and without duplicates. `#` begins a comment.
 ///
 /// # Errors
-/// The folder or a file of it cannot be read.
+/// The folder or one of its files cannot be read.
 pub fn phrases(folder: &Path) -> io::Result<Vec<Vec<u8>>> {
     let mut files = Vec::new();
     for entry in fs::read_dir(folder)? {
@@ -65,7 +65,7 @@ pub fn phrases(folder: &Path) -> io::Result<Vec<Vec<u8>>> {
     Ok(phrases)
 }
 
-/// How many states the Aho-Corasick automaton of the patterns has: the different beginnings, the empty one among them.
+/// The number of states of the patterns' Aho-Corasick automaton: the different prefixes, including the empty one.
 #[must_use]
 pub fn states<P: AsRef<[u8]>>(patterns: &[P]) -> usize {
     let heads = patterns.iter().map(AsRef::as_ref);
@@ -73,7 +73,8 @@ pub fn states<P: AsRef<[u8]>>(patterns: &[P]) -> usize {
     heads.collect::<HashSet<_>>().len()
 }
 
-/// A pattern a line: text as it is; other bytes, those with a meaning, and blanks and `#` at an end as `|hex|`.
+/// One pattern per line. Text is unchanged; other bytes, special characters, and blanks and `#` at an end are written
+/// as `|hex|`.
 #[must_use]
 pub fn plain<P: AsRef<[u8]>>(patterns: &[P]) -> String {
     let is_bare = |byte: &u8| b" #".contains(byte);
@@ -92,8 +93,8 @@ pub fn plain<P: AsRef<[u8]>>(patterns: &[P]) -> String {
     patterns.iter().map(line).collect()
 }
 
-/// A rule of Snort's language for each pattern, numbered from 1: text as it is, other bytes and those with a meaning as
-/// `|hex|`.
+/// A Snort rule for each pattern, numbered from 1. Text is unchanged; other bytes and special characters are written
+/// as `|hex|`.
 #[must_use]
 pub fn snort_rules<P: AsRef<[u8]>>(patterns: &[P]) -> String {
     let rule = |(number, pattern): (usize, &P)| {
@@ -127,7 +128,7 @@ fn hex(bytes: &[u8]) -> String {
 fn some_bytes(random: &mut fastrand::Rng, from: usize, to: usize) -> Vec<u8> {
     let length = random.usize(from..to);
     if random.u8(..8) == 0 {
-        // Zeros and all ones are where programs stumble.
+        // Zeros and ones are typical sources of errors.
         let byte = |random: &mut fastrand::Rng| match random.u8(..8) {
             0 => 0,
             1 => 0xff,
@@ -139,7 +140,7 @@ fn some_bytes(random: &mut fastrand::Rng, from: usize, to: usize) -> Vec<u8> {
     (0..length).map(|_| random.choice(LETTERS).copied().unwrap_or(b'e')).collect()
 }
 
-/// A pattern that has to do with another one, or does not.
+/// A pattern that is related to another one, or is not.
 fn relative(other: &[u8], fresh: &[u8], random: &mut fastrand::Rng) -> Vec<u8> {
     let half = other.len() / 2;
     match random.u8(..12) {
@@ -171,7 +172,7 @@ mod tests {
         };
         assert!(patterns.iter().filter(|one| one.len() > 3 && inside(one)).count() > 200);
         assert!(patterns.iter().filter(|one| one.contains(&0)).count() > 100);
-        // Shared beginnings make fewer states than there are bytes.
+        // Common prefixes make the number of states smaller than the number of bytes.
         let bytes: usize = patterns.iter().map(Vec::len).sum();
         assert!(states(&patterns) < bytes * 9 / 10, "{} {bytes}", states(&patterns));
     }
@@ -190,7 +191,7 @@ mod tests {
     }
 
     #[test]
-    fn the_real_phrases_are_as_many_as_we_say() {
+    fn the_number_of_real_phrases_is_as_documented() {
         let Some(phrases) = crate::phrases!() else { return };
         assert_eq!((phrases.len(), states(&phrases)), (3640, 40_282));
     }

@@ -1,12 +1,13 @@
-//! Payloads: harmless ones, ones with patterns planted in them, and ones that are made to be expensive.
+//! Payloads: harmless ones, ones that contain patterns, and ones that are expensive to search.
 //!
-//! Two kinds are expensive, each for another family of matchers. An Aho-Corasick automaton goes deep into its tables on the
-//! beginnings of patterns, [`near_miss`] with [`Part::Head`]; what filters by the last bytes of patterns and then confirms,
-//! as Hyperscan does, confirms in vain on their ends, [`Part::Tail`].
+//! There are two kinds of expensive payloads, for two families of matchers. [`near_miss`] with [`Part::Head`]
+//! consists of prefixes of patterns, which lead an Aho-Corasick automaton deep into its tables. [`Part::Tail`]
+//! consists of suffixes, which make a matcher such as Hyperscan, that filters by the last bytes of patterns and then
+//! verifies, verify in vain.
 
 use std::collections::{HashMap, HashSet};
 
-/// Requests and answers of HTTP, one behind the other, cut where the payload is full.
+/// HTTP requests and responses, one after the other, cut at the end of the payload.
 #[must_use]
 pub fn http(random: &mut fastrand::Rng, length: usize) -> Vec<u8> {
     let mut payload = Vec::with_capacity(length + 512);
@@ -18,21 +19,21 @@ pub fn http(random: &mut fastrand::Rng, length: usize) -> Vec<u8> {
     payload
 }
 
-/// A part of a text, from a place that is drawn by lot; a text that is shorter is repeated.
+/// A part of a text from a random position. If the text is too short, it is repeated.
 #[must_use]
 pub fn text(corpus: &[u8], random: &mut fastrand::Rng, length: usize) -> Vec<u8> {
     let start = random.usize(..corpus.len().max(1));
     corpus.iter().copied().cycle().skip(start).take(length).collect()
 }
 
-/// Bytes of every value.
+/// Random bytes.
 #[must_use]
 pub fn noise(random: &mut fastrand::Rng, length: usize) -> Vec<u8> {
     std::iter::repeat_with(|| random.u8(..)).take(length).collect()
 }
 
-/// Puts a pattern over the bytes at a place, and gives the range that it covers; `None`, and nothing is changed, where it
-/// does not fit.
+/// Writes a pattern over the bytes at a position, and returns its range. `None` if it does not fit; then nothing is
+/// changed.
 pub fn plant(payload: &mut [u8], pattern: &[u8], place: Place) -> Option<std::ops::Range<usize>> {
     let start = match place {
         Place::First => 0,
@@ -44,19 +45,19 @@ pub fn plant(payload: &mut [u8], pattern: &[u8], place: Place) -> Option<std::op
     Some(range)
 }
 
-/// Where [`plant`] puts a pattern.
+/// The position where [`plant`] writes a pattern.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Place {
     /// At the first byte.
     First,
-    /// So that it ends on the last byte.
+    /// At the end of the payload.
     Last,
     /// From this byte on.
     At(usize),
 }
 
-/// Plants the first `cut` bytes of a pattern at the end of one payload and the others at the start of the next: nothing for
-/// who looks at packets, the pattern for who looks at the flow. False, and nothing is changed, where they do not fit.
+/// Writes the first `cut` bytes of a pattern to the end of one payload, and the others to the start of the next. The
+/// pattern is visible in the flow, but not in a single packet. False if they do not fit; then nothing is changed.
 pub fn plant_across(first: &mut [u8], second: &mut [u8], pattern: &[u8], cut: usize) -> bool {
     let Some((head, tail)) = pattern.split_at_checked(cut) else { return false };
     if head.len() > first.len() || tail.len() > second.len() {
@@ -65,7 +66,7 @@ pub fn plant_across(first: &mut [u8], second: &mut [u8], pattern: &[u8], cut: us
     plant(first, head, Place::Last).is_some() && plant(second, tail, Place::First).is_some()
 }
 
-/// What hostile payloads are made of.
+/// The parts of patterns that hostile payloads consist of.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Part {
     /// Patterns without their last byte.
@@ -74,14 +75,14 @@ pub enum Part {
     Tail,
 }
 
-/// Makes payloads of long parts of patterns, in which no pattern is found.
+/// Makes payloads from long parts of patterns that contain no whole pattern.
 #[derive(Clone, Debug)]
 pub struct NearMiss {
     parts: Vec<Vec<u8>>,
     index: Index,
 }
 
-/// A payload of parts of patterns; see [`NearMiss`], which makes many of them faster.
+/// A payload of parts of patterns. To make many, [`NearMiss`] is faster.
 #[must_use]
 pub fn near_miss<P: AsRef<[u8]>>(
     patterns: &[P],
@@ -93,7 +94,7 @@ pub fn near_miss<P: AsRef<[u8]>>(
 }
 
 impl NearMiss {
-    /// Chooses the parts: those of the longest quarter of the patterns in which there is no pattern.
+    /// Selects the parts: from the longest quarter of the patterns, those that contain no pattern.
     #[must_use]
     pub fn new<P: AsRef<[u8]>>(patterns: &[P], part: Part) -> Self {
         let index = Index::new(patterns);
@@ -112,8 +113,8 @@ impl NearMiss {
         Self { parts, index }
     }
 
-    /// A payload without a pattern: parts one behind the other, and where two of them together hold a pattern, a byte between
-    /// them. One byte again and again where the patterns leave no part over.
+    /// A payload without a pattern: parts one after the other. If two of them together contain a pattern, a byte is
+    /// inserted between them. If the patterns leave no usable part, one byte is repeated.
     #[must_use]
     pub fn make(&self, random: &mut fastrand::Rng, length: usize) -> Vec<u8> {
         let mut payload: Vec<u8> = Vec::with_capacity(length + 256);
@@ -123,7 +124,7 @@ impl NearMiss {
             let Some(part) = random.choice(&self.parts) else { break };
             let before = payload.len();
             payload.extend_from_slice(part);
-            // A match that is new has its end in what is new.
+            // A new match ends in the new part.
             let around = before.saturating_sub(self.index.longest);
             if payload.get(around..).is_some_and(|bytes| self.index.is_match(bytes)) {
                 payload.truncate(before);
@@ -135,7 +136,7 @@ impl NearMiss {
             }
         }
         payload.truncate(length);
-        // What no pattern starts with makes none by itself.
+        // A byte that no pattern begins with creates no match.
         let starts = |byte: &u8| !self.index.patterns[usize::from(*byte)].is_empty();
         let filler = (0..=u8::MAX).find(|byte| !starts(byte)).unwrap_or_default();
         payload.resize(length, filler);
@@ -143,10 +144,10 @@ impl NearMiss {
     }
 }
 
-/// The naive search, by the first byte and the length: an oracle, and fast enough to make payloads with.
+/// The naive search, indexed by first byte and length: an oracle that is fast enough to make payloads.
 #[derive(Clone, Debug)]
 struct Index {
-    /// For each first byte the patterns, by length.
+    /// For each first byte, the patterns by length.
     patterns: Vec<HashMap<usize, HashSet<Vec<u8>>>>,
     longest: usize,
 }
@@ -301,7 +302,7 @@ mod tests {
     #[test]
     fn near_misses_of_strange_patterns() {
         let mut random = fastrand::Rng::with_seed(1);
-        // No part is left; every byte but one is a pattern; empty patterns.
+        // There is no usable part; every byte but one is a pattern; empty patterns.
         for patterns in [vec![b"a".to_vec()], vec![], vec![vec![]], vec![vec![0; 2], vec![1]]] {
             let payload = near_miss(&patterns, Part::Head, &mut random, 100);
             let found = patterns.iter().filter(|it| !it.is_empty() && contains(&payload, it));

@@ -2,10 +2,10 @@
 
 use std::io::{self, Write};
 
-/// Writes a capture with these frames, a microsecond apart from each other.
+/// Writes a capture with these frames, one microsecond apart.
 ///
 /// # Errors
-/// Those of `out`.
+/// Errors of `out`.
 pub fn write<F: AsRef<[u8]>>(
     out: &mut (impl Write + ?Sized),
     frames: impl IntoIterator<Item = F>,
@@ -34,7 +34,7 @@ mod tests {
     use pcap_file::pcap::PcapReader;
 
     #[test]
-    fn another_reader_reads_it() {
+    fn a_pcap_library_reads_the_capture() {
         let frames = [&b"one"[..], b"", &[7; 1514]];
         let mut file = Vec::new();
         super::write(&mut file, frames).unwrap();

@@ -1,31 +1,31 @@
 //! Headers for a rule set.
 //!
-//! As in ClassBench's trace generator, a header is a corner of a rule that is drawn by lot, or a place within it, and comes
-//! several times in a row: how often, a Pareto distribution says, so that a few headers make up much of the trace.
+//! As in ClassBench's trace generator, a header is a corner of a randomly chosen rule, or a point inside it, and is
+//! repeated several times. The number of repetitions has a Pareto distribution, so that a few headers make up much of
+//! the trace.
 
 use super::random;
 use super::rules::{Header, ICMP, IPV4, Rule, TCP, UDP, first_match, station, unicast_address};
 
-/// How many times a header comes in a row: at least once, and more often than `n` times with probability
-/// `(scale / n)^shape`.
+/// How often a header is repeated: at least once, and more than `n` times with probability `(scale / n)^shape`.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub struct Locality {
-    /// The exponent; the smaller, the longer the longest rows.
+    /// The exponent. The smaller it is, the longer are the longest repetitions.
     pub shape: f64,
-    /// The scale; 0 makes each header come once.
+    /// The scale; 0 means that each header occurs once.
     pub scale: f64,
 }
 
 impl Locality {
-    /// Each header comes once.
+    /// Each header occurs once.
     pub const NONE: Self = Self { shape: 1.0, scale: 0.0 };
-    /// A few headers come in long rows.
+    /// A few headers are repeated often.
     pub const LOW: Self = Self { shape: 1.0, scale: 0.1 };
-    /// Most headers come in rows.
+    /// Most headers are repeated.
     pub const HIGH: Self = Self { shape: 1.0, scale: 1.0 };
 
     fn copies(&self, random: &mut fastrand::Rng, most: usize) -> usize {
-        // The inverse of the distribution; `f64()` is below 1, so that the divisor is not 0.
+        // The inverse of the distribution. `f64()` is below 1, so the divisor is not 0.
         let drawn = self.scale / (1.0 - random.f64()).powf(1.0 / self.shape);
         (drawn as usize).clamp(1, most.max(1))
     }
@@ -34,27 +34,27 @@ impl Locality {
 /// A trace to be made.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub struct Trace {
-    /// How many headers.
+    /// The number of headers.
     pub headers: usize,
-    /// Percentage of headers that satisfy no rule. Where the rules leave nothing over, there are none.
+    /// Percentage of headers that match no rule. If the rules match everything, there are none.
     pub misses: u32,
-    /// How headers repeat.
+    /// How headers are repeated.
     pub locality: Locality,
-    /// Where random numbers start.
+    /// The seed of random numbers.
     pub seed: u64,
 }
 
-/// How many headers are drawn to find one that satisfies no rule.
+/// The number of attempts to find a header that matches no rule.
 const TRIES: usize = 64;
 
 impl Trace {
-    /// A trace without locality of which one header in twenty satisfies no rule.
+    /// A trace without repetitions. One header in twenty matches no rule.
     #[must_use]
     pub fn new(headers: usize) -> Self {
         Self { headers, misses: 5, locality: Locality::NONE, seed: 0 }
     }
 
-    /// The headers. Those that are to miss are held against each of the rules.
+    /// Makes the headers. Those that must match no rule are compared with each of the rules.
     #[must_use]
     pub fn make(&self, rules: &[Rule]) -> Vec<Header> {
         let mut random = random(self.seed, "trace");
@@ -75,7 +75,7 @@ impl Trace {
     }
 }
 
-/// A header that satisfies a rule: in half of the fields a corner of it, in the others anything within.
+/// A header that matches a rule. In half of the fields it is at a corner of the rule, in the others anywhere inside.
 #[must_use]
 pub fn hit(rule: &Rule, random: &mut fastrand::Rng) -> Header {
     let other = anything(random);
@@ -86,7 +86,7 @@ pub fn hit(rule: &Rule, random: &mut fastrand::Rng) -> Header {
     };
     let ports = rule.ports.map(|(first, last)| within(first.into(), last.into()) as u16);
     let addresses = [0, 1].map(|end| match rule.nets[end] {
-        // The corners of everything are no addresses that a host can have.
+        // The corners of the range of all addresses cannot be addresses of hosts.
         net if net.length == 0 => other.addresses[end],
         net => within(net.address, net.last()),
     });
@@ -105,7 +105,7 @@ pub fn hit(rule: &Rule, random: &mut fastrand::Rng) -> Header {
     }
 }
 
-/// A header that satisfies no rule, if one is found soon: a neighbour of one that does, or anything.
+/// A header that matches no rule, if one is found soon: a neighbour of one that does, or a random one.
 #[must_use]
 pub fn miss(rules: &[Rule], random: &mut fastrand::Rng) -> Option<Header> {
     (0..TRIES).find_map(|_| {
@@ -113,7 +113,7 @@ pub fn miss(rules: &[Rule], random: &mut fastrand::Rng) -> Option<Header> {
             Some(rule) => hit(rule, random),
             None => anything(random),
         };
-        // Next to a corner lies what a wrong bound takes in.
+        // A wrong bound would include a neighbour of a corner.
         match random.u8(..5) {
             0 => header.addresses[0] = header.addresses[0].wrapping_sub(1),
             1 => header.addresses[1] = header.addresses[1].wrapping_add(1),
@@ -143,7 +143,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn hits_hit_and_misses_miss() {
+    fn hits_match_a_rule_and_misses_match_none() {
         let mut random = fastrand::Rng::with_seed(7);
         for fields in [Fields::Five, Fields::Seven] {
             for kind in &KINDS {
@@ -170,7 +170,7 @@ mod tests {
     }
 
     #[test]
-    fn as_many_miss_as_are_wanted() {
+    fn the_percentage_of_misses_is_as_requested() {
         let rules = RuleSet::new(&KINDS[0], 100).make();
         for misses in [0, 30, 100] {
             let made = Trace { misses, ..Trace::new(2000) }.make(&rules);
@@ -178,7 +178,7 @@ mod tests {
             let missed = made.iter().filter(|it| first_match(&rules, it).is_none()).count();
             assert!(missed.abs_diff(20 * misses as usize) < 100, "{misses}: {missed}");
         }
-        // Nothing is left over.
+        // The rules match everything.
         let made = Trace { misses: 100, ..Trace::new(50) }.make(&[Rule::any(0)]);
         assert_eq!(made.len(), 50);
         assert_eq!(Trace::new(50).make(&[]).len(), 50);

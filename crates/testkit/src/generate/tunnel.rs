@@ -1,6 +1,6 @@
 //! IP packets inside tunnels and tagged frames.
 
-/// The ways to encapsulate that [`wrap`] knows; the first one changes nothing.
+/// The encapsulations of [`wrap`]. The first one changes nothing.
 pub const TUNNELS: &[&str] = &[
     "none",
     "ipip",
@@ -13,7 +13,7 @@ pub const TUNNELS: &[&str] = &[
     "gtp extended",
 ];
 
-/// An IP packet inside one of [`TUNNELS`]. Lengths and checksums of the headers around it are zero.
+/// Encapsulates an IP packet in one of [`TUNNELS`]. Lengths and checksums of the outer headers are zero.
 #[must_use]
 pub fn wrap(packet: &[u8], how: &str) -> Vec<u8> {
     let is_v4 = packet.first().is_some_and(|byte| byte >> 4 == 4);

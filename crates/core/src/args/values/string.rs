@@ -87,6 +87,12 @@ impl FileName {
     }
 }
 
+impl AsRef<std::path::Path> for FileName {
+    fn as_ref(&self) -> &std::path::Path {
+        self.as_path()
+    }
+}
+
 impl Arg for FileName {
     const EXPECTS: &'static str = "a file name";
 

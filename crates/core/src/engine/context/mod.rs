@@ -2,6 +2,7 @@
 
 mod running;
 
+use std::cell::Cell;
 use std::sync::Arc;
 use std::time::Instant;
 
@@ -49,7 +50,7 @@ pub struct Context {
     /// Where instances come from.
     source: Arc<dyn Nodes>,
     /// The time limit for elements to finish their packets in flight, once they begin to.
-    drains_until: Option<Instant>,
+    drains_until: Cell<Option<Instant>>,
 }
 
 #[derive(Clone, Copy, Default)]
@@ -449,7 +450,7 @@ impl From<Parts> for Context {
             again: 0,
             wiring,
             source,
-            drains_until: None,
+            drains_until: Cell::new(None),
         }
     }
 }

@@ -1,6 +1,6 @@
 //! What the engine does with a context around the elements' work: time, instances, cycles.
 
-use std::time::Instant;
+use std::time::{Duration, Instant};
 
 use super::{Context, Running};
 use crate::drops::Reason;
@@ -70,7 +70,7 @@ impl Context {
 
     /// Elements begin to finish their packets in flight, and may take until then.
     pub(crate) fn begin_drain(&mut self, until: Instant) {
-        self.drains_until = Some(until);
+        self.drains_until.set(Some(until));
     }
 
     /// Records that a device ended the thread's sleep.
@@ -154,12 +154,19 @@ impl Context {
         self.waiting.give_spare(batch);
     }
 
-    /// Whether a thread that waits in the middle of its work, for example for room in a device, must give up. While
-    /// elements [finish](crate::Element::drain) their packets in flight, it may wait until the time limit.
+    /// Whether a thread that waits in the middle of its work, for example for room in a device, must give up. After an
+    /// orderly stop it may wait for half a second more in the round that the stop interrupts, and until the time limit
+    /// while elements [finish](crate::Element::drain) their packets in flight.
     pub fn gives_up(&self) -> bool {
+        const GRACE: Duration = Duration::from_millis(500);
         match self.router.phase() {
             Phase::Running => false,
-            Phase::Draining => self.drains_until.is_none_or(|until| Instant::now() >= until),
+            Phase::Draining => {
+                let now = Instant::now();
+                let until = self.drains_until.get().unwrap_or(now + GRACE);
+                self.drains_until.set(Some(until));
+                now >= until
+            }
             Phase::Ending | Phase::Halted => true,
         }
     }

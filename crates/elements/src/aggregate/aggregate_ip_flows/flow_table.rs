@@ -13,19 +13,24 @@ use foldhash::fast::RandomState;
 use millrace_core::headers::{
     self, Header, IcmpHeader, Ipv4Header, icmp_type, protocol, tcp_flags,
 };
-use millrace_core::{Packet, Timestamp};
+use millrace_core::{Footprint, Packet, Timestamp};
 
 use crate::flows::key::{FlowId, Key};
 
 /// The flows.
 pub(super) struct FlowTable {
     timeouts: Timeouts,
+    limits: Limits,
     /// Whether to record what only the trace needs.
     traces: bool,
     /// Keyed by hosts and ports, the lower address first.
     flows: HashMap<Key, Flow, RandomState>,
     /// Packets between two hosts that wait for a fragment.
     waiting: HashMap<Key, VecDeque<Waiting>, RandomState>,
+    /// The number of packets that wait.
+    all_waiting: usize,
+    /// The second in which a full table last deleted the flows that had ended.
+    made_room: Option<i64>,
     next: u32,
     /// The second of the last packet that was processed.
     now: i64,
@@ -42,6 +47,14 @@ pub(super) struct Timeouts {
     pub(super) reap: i64,
 }
 
+/// How much there is room for.
+#[derive(Clone, Copy, Debug)]
+pub(super) struct Limits {
+    pub(super) flows: usize,
+    /// Packets that wait for a fragment.
+    pub(super) waiting: usize,
+}
+
 /// A packet that leaves.
 pub(super) enum Out {
     /// The packet has its flow's number.
@@ -50,6 +63,8 @@ pub(super) enum Out {
     Other(Packet),
     /// A fragment whose first fragment did not arrive.
     Lost(Packet),
+    /// There is no room for its flow, or for it to wait.
+    Refused(Packet),
 }
 
 struct Flow {
@@ -89,14 +104,34 @@ const OVER: u8 = 3;
 const UDP: u32 = protocol::UDP as u32;
 
 impl FlowTable {
-    pub(super) fn new(timeouts: Timeouts, traces: bool) -> Self {
-        let (flows, waiting) = (HashMap::default(), HashMap::default());
-        Self { timeouts, traces, flows, waiting, next: 1, now: 0, next_reap: 0 }
+    pub(super) fn new(timeouts: Timeouts, limits: Limits, traces: bool) -> Self {
+        Self {
+            timeouts,
+            limits,
+            traces,
+            flows: HashMap::default(),
+            waiting: HashMap::default(),
+            all_waiting: 0,
+            made_room: None,
+            next: 1,
+            now: 0,
+            next_reap: 0,
+        }
+    }
+
+    /// What the table takes when it is full.
+    pub(super) fn footprint(&self) -> Footprint {
+        /// A packet that waits, in a queue that has doubled, and at worst alone in it.
+        const WAITING: usize = 4 * size_of::<Waiting>() + 3 * size_of::<(Key, VecDeque<Waiting>)>();
+        let waiting = self.limits.waiting;
+        Footprint::hash_table(self.limits.flows, size_of::<(Key, Flow)>())
+            .and(Footprint::tables(waiting.saturating_mul(WAITING)))
+            .and(Footprint::packets(waiting))
     }
 
     /// The number of packets that wait.
     pub(super) fn waiting(&self) -> usize {
-        self.waiting.values().map(VecDeque::len).sum()
+        self.all_waiting
     }
 
     /// Processes a packet. Packets that leave go to `out`, this packet last. Returns the flows that have ended.
@@ -122,8 +157,15 @@ impl FlowTable {
             }
             Ports::Of(ports) => {
                 let key = Key { flow: FlowId { ports, ..hosts.flow }, ..hosts };
-                let position = || if self.traces { file_position() } else { 0 };
                 let time = packet.timestamp();
+                if self.flows.len() >= self.limits.flows && !self.flows.contains_key(&key) {
+                    ended.extend(self.make_room(time.sec(), out));
+                    if self.flows.len() >= self.limits.flows {
+                        out.push(Out::Refused(packet));
+                        return ended;
+                    }
+                }
+                let position = || if self.traces { file_position() } else { 0 };
                 let may_restart = seen.is_syn;
                 let reverse = paint & 1 == 1;
                 let timeouts = self.timeouts;
@@ -153,11 +195,19 @@ impl FlowTable {
                 Some(key)
             }
         };
-        if (with_fragments && is_fragment) || self.waiting.contains_key(&hosts) {
+        let has_to_wait = with_fragments && is_fragment && key.is_none();
+        let waits = (with_fragments && is_fragment) || self.waiting.contains_key(&hosts);
+        let has_room = self.all_waiting < self.limits.waiting;
+        if has_to_wait && !has_room {
+            out.push(Out::Refused(packet));
+            return ended;
+        }
+        if waits && has_room {
             let time = packet.timestamp().sec();
             let flow = key.map(|key| (key, paint));
             let waiting = Waiting { packet, id, is_fragment, flow };
             self.waiting.entry(hosts).or_default().push_back(waiting);
+            self.all_waiting += 1;
             self.now = time;
             self.let_waiting_go(hosts, out);
             return ended;
@@ -170,6 +220,15 @@ impl FlowTable {
             None => out.push(Out::Other(packet)),
         }
         ended
+    }
+
+    /// Deletes the flows that have ended, at most once in a second: there may be none, and it looks at all.
+    fn make_room(&mut self, second: i64, out: &mut Vec<Out>) -> Vec<Record> {
+        if self.made_room.replace(second) == Some(second) {
+            return Vec::new();
+        }
+        self.now = second;
+        self.forget_ended(out)
     }
 
     /// From time to time, deletes flows that have ended and releases packets that have waited too long.
@@ -226,6 +285,7 @@ impl FlowTable {
                 break;
             }
             let Some(mut head) = waiting.pop_front() else { break };
+            self.all_waiting -= 1;
             let same = |other: &&mut Waiting| other.id == head.id;
             if head.flow.is_some() {
                 waiting.iter_mut().filter(same).for_each(|other| other.flow = head.flow);

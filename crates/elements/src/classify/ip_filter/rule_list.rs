@@ -48,7 +48,7 @@ impl RuleList {
     pub(super) fn without(&self, place: usize, scope: &Scope<'_>) -> Result<Self, HandlerError> {
         if place >= self.texts.len() {
             return Err(HandlerError::from(format!(
-                "no rule {place}, there are {}",
+                "there is no rule {place}; the number of rules is {}",
                 self.texts.len()
             )));
         }

@@ -3,6 +3,7 @@
 use millrace_core::args::{ArgText, Args};
 
 use crate::classify::program::Finding;
+use crate::per_port::one_per_port;
 
 /// The patterns or rules of a classifier.
 pub(crate) struct Patterns {
@@ -21,9 +22,7 @@ impl Patterns {
 
     /// Reports an error unless there are as many patterns as outputs.
     pub(crate) fn expect(&self, outputs: usize, args: &mut Args<'_>) {
-        if self.texts.len() != outputs {
-            args.error((), format!("need {outputs} arguments, one per output port"));
-        }
+        one_per_port(args, &self.texts, outputs, "output", "pattern");
     }
 
     /// Reports the findings about patterns at their positions.
@@ -35,12 +34,13 @@ impl Patterns {
             };
             let exact = text.filter(unchanged).and_then(|text| text.place(finding.range.clone()));
             let message = finding.to_string();
+            let help = finding.help.as_str();
             match (exact, text, finding.is_error) {
-                (Some(place), _, true) => args.error(place, message),
+                (Some(place), _, true) => args.error_with_help(place, message, help),
                 (Some(place), _, false) => args.warn(place, message),
-                (None, Some(text), true) => args.error(text, message),
+                (None, Some(text), true) => args.error_with_help(text, message, help),
                 (None, Some(text), false) => args.warn(text, message),
-                (None, None, true) => args.error((), message),
+                (None, None, true) => args.error_with_help((), message, help),
                 (None, None, false) => args.warn((), message),
             }
         }

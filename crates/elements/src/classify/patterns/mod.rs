@@ -2,3 +2,4 @@
 
 pub(crate) mod arguments;
 pub(crate) mod in_force;
+pub(crate) mod states;

@@ -12,6 +12,7 @@
 //! The order of lists and branches is also Click's: it affects the result wherever there is more than one way to skip a
 //! test.
 
+use std::cell::Cell;
 use std::collections::HashMap;
 
 use super::insn::{Form, Insn, Jump};
@@ -20,11 +21,18 @@ use super::layout::{KnownLength, Layout};
 /// The maximum number of lists of branches kept for an instruction.
 const MAX_LISTS: usize = 4;
 
+/// The maximum number of branches looked at for a program. Programs of very many tests may need the square of their
+/// number; beyond this the rest of the program keeps its tests, which is slower for packets, and equally correct.
+const MAX_STEPS: usize = 10_000_000;
+
 /// Makes branches skip tests that earlier branches decide, and marks unreachable instructions by leading both their
 /// branches to [`Jump::Drop`].
 pub(super) fn skip_decided(insns: &mut [Insn], layout: Layout, form: Form) {
     let mut dominators = Dominators::new(insns, layout, form);
     for state in 0..dominators.insns.len() {
+        if dominators.is_exhausted() {
+            break;
+        }
         dominators.run(state);
     }
 }
@@ -78,6 +86,8 @@ struct Dominators<'a> {
     links: Vec<Link>,
     /// The lists of the instructions seen so far. No list: no packet reaches the instruction.
     lists: Vec<Vec<List>>,
+    /// The number of branches looked at.
+    steps: Cell<usize>,
 }
 
 impl<'a> Dominators<'a> {
@@ -99,7 +109,20 @@ impl<'a> Dominators<'a> {
         // Click puts each new one first.
         incoming.iter_mut().for_each(|branches| branches.reverse());
         let known = known_lengths(insns, &same, layout, form);
-        Self { insns, form, known, same, incoming, links: Vec::new(), lists: Vec::new() }
+        Self {
+            insns,
+            form,
+            known,
+            same,
+            incoming,
+            links: Vec::new(),
+            lists: Vec::new(),
+            steps: Cell::new(0),
+        }
+    }
+
+    fn is_exhausted(&self) -> bool {
+        self.steps.get() > MAX_STEPS
     }
 
     fn run(&mut self, state: usize) {
@@ -195,7 +218,10 @@ impl<'a> Dominators<'a> {
             let decided = std::iter::once(taken)
                 .chain(self.branches(list))
                 .find_map(|branch| self.decides(branch, at));
-            let Some(yes) = decided else { return Way { steps, end: None } };
+            // A way may end early.
+            let Some(yes) = decided.filter(|_| !self.is_exhausted()) else {
+                return Way { steps, end: None };
+            };
             let to = self.insns[at].branch(yes);
             let Some(next) = to.step() else { return Way { steps, end: Some(to) } };
             steps.push(next);
@@ -226,6 +252,7 @@ impl<'a> Dominators<'a> {
         let mut next = list;
         std::iter::from_fn(move || {
             let link = self.links.get((next as usize).checked_sub(1)?)?;
+            self.steps.set(self.steps.get() + 1);
             next = link.before;
             Some(link.branch)
         })

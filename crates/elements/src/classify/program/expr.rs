@@ -35,6 +35,17 @@ impl<T> Expr<T> {
         Expr::Not { of: Box::new(self), turns_short: true }
     }
 
+    /// Whether any of its conditions is one of these.
+    pub fn has(&self, wanted: &impl Fn(&T) -> bool) -> bool {
+        match self {
+            Expr::Is(condition) => wanted(condition),
+            Expr::All(list) | Expr::Any(list) | Expr::Choose(list) => {
+                list.iter().any(|expr| expr.has(wanted))
+            }
+            Expr::Not { of, .. } => of.has(wanted),
+        }
+    }
+
     /// Replaces each condition by an expression.
     pub fn flat_map<U>(&self, each: &mut impl FnMut(&T) -> Expr<U>) -> Expr<U> {
         let mut all = |list: &[Expr<T>]| list.iter().map(|expr| expr.flat_map(each)).collect();
@@ -50,7 +61,51 @@ impl<T> Expr<T> {
     }
 }
 
+/// An expression whose outcome may be the same for all packets.
+pub(super) enum Folded {
+    Always,
+    Never,
+    Depends(Expr<Test>),
+}
+
 impl Expr<Test> {
+    /// Leaves out what is decided by tests of no bits, which every packet passes.
+    pub(super) fn folded(self) -> Folded {
+        use Folded::{Always, Depends, Never};
+        match self {
+            Expr::Is(Test { mask: 0, .. }) => Always,
+            Expr::Is(test) => Depends(Expr::Is(test)),
+            Expr::Not { of, turns_short } => match of.folded() {
+                Always => Never,
+                Never => Always,
+                Depends(expr) => Depends(Expr::Not { of: Box::new(expr), turns_short }),
+            },
+            Expr::All(list) => {
+                let mut rest = Vec::new();
+                for expr in list {
+                    match expr.folded() {
+                        Always => {}
+                        Never => return Never,
+                        Depends(expr) => rest.push(expr),
+                    }
+                }
+                if rest.is_empty() { Always } else { Depends(Expr::All(rest)) }
+            }
+            Expr::Any(list) => {
+                let mut rest = Vec::new();
+                for expr in list {
+                    match expr.folded() {
+                        Always => return Always,
+                        Never => {}
+                        Depends(expr) => rest.push(expr),
+                    }
+                }
+                if rest.is_empty() { Never } else { Depends(Expr::Any(rest)) }
+            }
+            Expr::Choose(list) => folded_choice(list),
+        }
+    }
+
     /// Appends the instructions of this expression, one for each test, in the order of the tests. They lead to
     /// [`Jump::Success`] and [`Jump::Failure`].
     pub(super) fn emit(&self, insns: &mut Vec<Insn>) {
@@ -69,6 +124,40 @@ impl Expr<Test> {
             }
         }
     }
+}
+
+fn folded_choice(list: Vec<Expr<Test>>) -> Folded {
+    let whole = |folded| match folded {
+        Folded::Always => Expr::Is(Test::new(0, 0, 0)),
+        Folded::Never => Expr::Is(Test::new(0, 0, 0)).negate(),
+        Folded::Depends(expr) => expr,
+    };
+    let mut rest = Vec::new();
+    let mut parts = list.into_iter();
+    while let Some(condition) = parts.next() {
+        let condition = condition.folded();
+        let Some(then) = parts.next() else {
+            // The last part is what holds otherwise.
+            return match rest.is_empty() {
+                true => condition,
+                false => {
+                    rest.push(whole(condition));
+                    Folded::Depends(Expr::Choose(rest))
+                }
+            };
+        };
+        match condition {
+            Folded::Never => {}
+            Folded::Always if rest.is_empty() => return then.folded(),
+            Folded::Always => {
+                rest.push(whole(then.folded()));
+                return Folded::Depends(Expr::Choose(rest));
+            }
+            Folded::Depends(condition) => rest.extend([condition, whole(then.folded())]),
+        }
+    }
+    // Without a last part, nothing holds otherwise.
+    if rest.is_empty() { Folded::Never } else { Folded::Depends(Expr::Choose(rest)) }
 }
 
 /// Emits conditions one after another; `ways` returns the destinations of success and failure of all but the last,

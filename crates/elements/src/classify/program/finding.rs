@@ -16,12 +16,21 @@ pub struct Finding {
     pub range: Range<usize>,
     /// The message, without a full stop.
     pub message: String,
+    /// What to do about it; may be empty.
+    pub help: String,
 }
 
 impl Finding {
     /// An error in a part of an argument.
     pub fn error(argument: usize, range: Range<usize>, message: impl Into<String>) -> Self {
-        Self { is_error: true, argument, range, message: message.into() }
+        Self { is_error: true, argument, range, message: message.into(), help: String::new() }
+    }
+
+    /// The same finding with a line of help.
+    #[must_use]
+    pub fn help(mut self, help: impl Into<String>) -> Self {
+        self.help = help.into();
+        self
     }
 
     /// A warning about a part of an argument.

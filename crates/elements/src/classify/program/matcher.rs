@@ -7,7 +7,7 @@
 use super::careful::Careful;
 use super::decision::Program;
 use super::grouped::{Group, Grouped};
-use super::insn::Insn;
+use super::insn::{Insn, Jump};
 use super::lanes::Lanes;
 use super::next::{DROP, Next, Otherwise};
 use super::place::{Place, as_loaded, load};
@@ -22,6 +22,8 @@ pub struct Matcher<const N: usize> {
     enough: [usize; N],
     /// The output for all packets when there are no steps.
     constant: usize,
+    /// The same for packets that may lack bytes, whose program may have no steps though the other one has.
+    constant_short: usize,
     steps: Box<[Step]>,
     /// The values of the steps that have several, sorted.
     sets: Box<[Box<[u32]>]>,
@@ -81,6 +83,8 @@ impl<const N: usize> Matcher<N> {
                 require(&place, place.needs);
             }
         }
+        let output =
+            |constant: Option<Jump>| constant.map_or(DROP, |jump| Next::new(jump).output());
         let mut steps = Vec::new();
         let mut sets = Vec::new();
         for group in grouped.groups() {
@@ -90,7 +94,8 @@ impl<const N: usize> Matcher<N> {
         }
         Self {
             enough,
-            constant: grouped.constant().map_or(DROP, |jump| Next::new(jump).output()),
+            constant: output(grouped.constant()),
+            constant_short: output(exact.constant()),
             steps: steps.into_boxed_slice(),
             sets: sets.into_boxed_slice(),
             careful: Careful::new(exact.insns(), place),
@@ -204,7 +209,7 @@ impl<const N: usize> Matcher<N> {
     #[cold]
     #[inline(never)]
     fn classify_short(&self, sections: [&[u8]; N]) -> usize {
-        self.careful.run(0, self.careful.len(), &sections).unwrap_or(self.constant)
+        self.careful.run(0, self.careful.len(), &sections).unwrap_or(self.constant_short)
     }
 }
 

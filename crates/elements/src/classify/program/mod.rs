@@ -47,7 +47,7 @@ mod place;
 
 pub use decision::Program;
 pub use expr::Expr;
-pub use filter::{Engine, FilterProgram, IpSections};
+pub use filter::{Engine, FilterProgram, IpSections, State};
 pub use finding::Finding;
 pub use grouped::{Group, Grouped};
 pub use insn::{Form, Insn, Jump, Test};

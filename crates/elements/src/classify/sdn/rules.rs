@@ -11,7 +11,7 @@ use millrace_core::args::{Arg, ArgError, ArgText, FileName, Scope};
 use millrace_core::element::HandlerError;
 use millrace_core::headers::ether_type;
 use millrace_core::{
-    Args, Call, Context, Element, Handlers, Inspection, Lock, Packet, Reason, Refused,
+    Args, Call, Context, Element, Handlers, Inspection, Lock, Need, Packet, Reason, Refused,
 };
 use millrace_gpu::kernel::CLASSIFY_REGIONS;
 use millrace_gpu::region::{Base, View};
@@ -61,22 +61,31 @@ impl SdnRules {
     pub(crate) fn configure(args: &mut Args<'_>, outputs: usize) -> Self {
         let texts: Vec<InlineRule> = args.repeated("RULE");
         let file: Option<FileName> = args.optional("FILE");
+        args.needs(file.as_ref().and_then(Need::read));
         let DefaultAction(default) = args.keyword("DEFAULT", DefaultAction(Action::Drop));
         let own: Vec<Rule> = texts.into_iter().map(|InlineRule(rule)| rule).collect();
         for action in own.iter().map(|rule| rule.action) {
             if let Action::Output(output) = action
                 && usize::from(output) >= outputs
             {
-                args.error("RULE", format!("RULE: no output {output}, there are {outputs}"));
+                args.error(
+                    "RULE",
+                    format!(
+                        "RULE: there is no output {output}; the number of outputs is {outputs}"
+                    ),
+                );
             }
         }
         if let Action::Output(output) = default
             && usize::from(output) >= outputs
         {
-            args.error("DEFAULT", format!("DEFAULT: no output {output}, there are {outputs}"));
+            args.error(
+                "DEFAULT",
+                format!("DEFAULT: there is no output {output}; the number of outputs is {outputs}"),
+            );
         }
         if file.is_none() && own.is_empty() && !args.has_errors() {
-            args.error((), "there is nothing to classify by: FILE or RULE is missing");
+            args.error((), "there are no rules: FILE or RULE is missing");
         }
         if let Err(message) = may_be_so_many(own.len()) {
             args.error("RULE", message);
@@ -153,7 +162,7 @@ impl SdnRules {
             let before = origin.text.get(..error.valid_up_to()).unwrap_or_default();
             let line = before.iter().filter(|&&byte| byte == b'\n').count() + 1;
             let byte = before.iter().rev().take_while(|&&byte| byte != b'\n').count() + 1;
-            vec![origin.fault_at_byte(line, byte, "what stands there is no text in UTF-8")]
+            vec![origin.fault_at_byte(line, byte, "it is not UTF-8 text")]
         })?;
         let fault = |wrong: RuleError| origin.fault(wrong.line, wrong.column, wrong.message);
         let parsed = RuleSet::parse_for(self.outputs, text);
@@ -322,7 +331,7 @@ pub(crate) fn handlers<E: Element>(handlers: &mut Handlers<E>, rules: fn(&E) -> 
         let (place, rest) = place_and_rest(call)?;
         let rest = rest.trim();
         if !rest.is_empty() {
-            return Err(format!("nothing may follow the number of a rule, not ‘{rest}’").into());
+            return Err(format!("expected nothing after the number of a rule, not ‘{rest}’").into());
         }
         let without = |live: &LiveRules| live.without(place);
         rules(element).change(|live| without(live).map_err(|error| error.to_string().into()))
@@ -339,7 +348,7 @@ fn with(live: &LiveRules, place: usize, rule: Rule) -> Result<LiveRules, Handler
 /// Reports an error if there are too many rules.
 fn may_be_so_many(count: usize) -> Result<(), String> {
     if count > RuleSet::MOST {
-        return Err(format!("{count} rules, but {} is the most there may be", RuleSet::MOST));
+        return Err(format!("{count} rules are more than the maximum of {}", RuleSet::MOST));
     }
     Ok(())
 }
@@ -350,7 +359,7 @@ fn place_and_rest(call: &Call<'_>) -> Result<(usize, String), HandlerError> {
     let text = call.text();
     let (place, rest) = text.split_once(char::is_whitespace).unwrap_or((&text, ""));
     let number = place.parse().map_err(|_| "the first word should be the number of a rule")?;
-    Ok((number, format!("{:1$}{rest}", "", place.len() + 1)))
+    Ok((number, " ".repeat(place.len() + 1) + rest))
 }
 
 /// A rule in the configuration.

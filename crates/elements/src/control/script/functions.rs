@@ -25,7 +25,9 @@ pub(super) const FUNCTIONS: &[(&str, Function)] = &[
     ("rem", remainder),
     ("neg", |text| Ok(one(text)?.negated().into_text())),
     ("abs", |text| Ok(one(text)?.absolute().into_text())),
-    ("ceil", |text| Ok(one(text)?.ceiling().into_text())),
+    ("ceil", |text| Ok(one(text)?.rounded(f64::ceil).into_text())),
+    ("floor", |text| Ok(one(text)?.rounded(f64::floor).into_text())),
+    ("round", |text| Ok(one(text)?.rounded(f64::round).into_text())),
     ("avg", average),
     ("count", |text| Ok(numbers(text)?.len().into_text())),
     ("popcount", |text| {
@@ -33,6 +35,7 @@ pub(super) const FUNCTIONS: &[(&str, Function)] = &[
         Ok(numbers.iter().filter(|number| number.real().abs() > 0.00001).count().into_text())
     }),
     ("gt_vec", greater),
+    ("get_vec", at_index),
     ("eq", |text| compare(text, Ordering::is_eq)),
     ("ne", |text| compare(text, Ordering::is_ne)),
     ("gt", |text| compare(text, Ordering::is_gt)),
@@ -145,10 +148,10 @@ impl Number {
         if self.real() < 0.0 { self.negated() } else { self }
     }
 
-    fn ceiling(self) -> Self {
+    fn rounded(self, how: fn(f64) -> f64) -> Self {
         match self {
             Self::Integer(_) => self,
-            Self::Real(real) => Self::Real(real.ceil()),
+            Self::Real(real) => Self::Real(how(real)),
         }
     }
 }
@@ -228,6 +231,15 @@ fn greater(text: &str) -> Result<Text, String> {
     let numbers = numbers(text)?;
     let Some((first, rest)) = numbers.split_first() else { return Ok(0u32.into_text()) };
     Ok(rest.iter().filter(|number| number.real() > first.real()).count().into_text())
+}
+
+/// The number at the index that comes first, counted from 0; 0 where there is none.
+fn at_index(text: &str) -> Result<Text, String> {
+    let numbers = numbers(text)?;
+    let Some((index, rest)) = numbers.split_first() else { return Ok(0u32.into_text()) };
+    let Number::Integer(index) = index.truncated() else { return Ok(0u32.into_text()) };
+    let found = usize::try_from(index).ok().and_then(|index| rest.get(index));
+    Ok(found.copied().unwrap_or(Number::Integer(0)).into_text())
 }
 
 /// Compares as numbers if both are numbers, else byte by byte.
@@ -530,6 +542,13 @@ mod tests {
             ("popcount", "5 0 2", "2"),
             ("gt_vec", "5 0 2 7", "1"),
             ("ceil", "1.2", "2"),
+            ("floor", "1.8", "1"),
+            ("floor", "-1.2", "-2"),
+            ("floor", "7", "7"),
+            ("round", "1.5", "2"),
+            ("round", "17.33", "17"),
+            ("get_vec", "1 5 0.5 2", "0.5"),
+            ("get_vec", "3 5 0.5 2", "0"),
             ("eq", "\"a b\" 'a b'", "true"),
             ("htons", "1", "256"),
             ("sprintf", "%*d 4 7", "   7"),

@@ -9,7 +9,7 @@ use std::thread::ThreadId;
 
 use millrace_core::args::{self, Seconds};
 use millrace_core::element::Text;
-use millrace_core::{Lock, Phase, Router, Timer, Timestamp, os_error_text};
+use millrace_core::{Lock, Phase, Router, Timer, Timestamp, os_error_text, standard_output};
 use millrace_lang::config::unquote;
 
 use super::errors::{Errors, declaration};
@@ -157,7 +157,7 @@ impl Machine {
             let Some(n) = owed else { break };
             run.advance(n, How::Step, 0);
         }
-        self.finish(&run);
+        self.end(&run);
     }
 
     /// Steps past waits. Returns how the run ended, and whether the script waits.
@@ -191,7 +191,7 @@ impl Machine {
             let owed = self.position().owed.take();
             match owed {
                 Some(owed) if owed >= 0 => n = owed,
-                _ => return (self.finish(&run), waits),
+                _ => return (self.end(&run), waits),
             }
             how = How::Step;
         }
@@ -241,7 +241,7 @@ impl Machine {
     ) -> Ended {
         let depth = DEPTH.get();
         if depth >= DEEPEST {
-            errors.error("scripts call one another too deep");
+            errors.error("scripts call one another too deeply");
             return Ended::Error;
         }
         DEPTH.set(depth + 1);
@@ -297,22 +297,44 @@ impl Machine {
             _ => return Ended::Well(Text::new()),
         };
         match target {
-            Target::End => {
-                if let Kind::Signal(signals) = &self.kind {
-                    self.listen(run.place, signals);
-                }
-                Ended::Well(if packet { b"0".to_vec() } else { Text::new() })
-            }
+            Target::End => Ended::Well(if packet { b"0".to_vec() } else { Text::new() }),
             Target::Stop => Ended::Stop,
             Target::Error => Ended::Error,
             Target::Exit | Target::Step(_) => Ended::Well(Text::new()),
         }
     }
 
+    /// The same, where nothing of the run is left to do: signals run a script again that has ended, and not one that has
+    /// left. While it waits, they wait too.
+    fn end(&self, run: &Run<'_>) -> Ended {
+        if let Kind::Signal(signals) = &self.kind {
+            let at = run.with(|position| position.at);
+            match self.program.steps.get(at) {
+                Some(Step::WaitFor { .. } | Step::WaitTime { .. }) => {}
+                Some(Step::End | Step::Goto { target: Target::End, .. }) => {
+                    self.listen(run.place, signals);
+                }
+                _ => self.forget(run.place, signals),
+            }
+        }
+        self.finish(run)
+    }
+
     /// Makes signals run the script.
     pub(super) fn listen(&self, place: Place<'_>, signals: &[i32]) {
         for &signal in signals {
-            place.router.signals().listen(signal, place.element);
+            if place.router.signals().listen(signal, place.element) {
+                place.router.wake();
+            }
+        }
+    }
+
+    /// Signals run the script no longer.
+    fn forget(&self, place: Place<'_>, signals: &[i32]) {
+        for &signal in signals {
+            if place.router.signals().forget(signal, place.element) {
+                place.router.wake();
+            }
         }
     }
 
@@ -543,7 +565,7 @@ impl<'a> Run<'a> {
                     }
                 }
             }
-            _ => Box::new(std::io::stdout().lock()),
+            _ => Box::new(standard_output::for_data().lock()),
         };
         let handler = text.starts_with(|c: char| c.is_ascii_alphabetic() || c == '@' || c == '_');
         let mut value = match handler {
@@ -551,7 +573,7 @@ impl<'a> Run<'a> {
             true if file.is_none() => {
                 drop(out);
                 let value = self.names().called(text, unquotes).unwrap_or_default();
-                out = Box::new(std::io::stdout().lock());
+                out = Box::new(standard_output::for_data().lock());
                 value
             }
             true => self.names().called(text, unquotes).unwrap_or_default(),

@@ -2,14 +2,18 @@
 
 use std::collections::{HashMap, HashSet};
 
-use millrace_core::Args;
 use millrace_core::args::ArgText;
+use millrace_core::{Args, Need};
+use millrace_lang::config::unquote;
+use millrace_lang::nearest;
 
 /// The instructions of a script. The first one is a wait, or [`Step::Begin`]; the last one ends it.
 #[derive(Debug, Default)]
 pub(super) struct Program {
     pub(super) steps: Vec<Step>,
     labels: HashMap<String, usize>,
+    /// Those that the next step has.
+    unplaced: Vec<String>,
     /// Variables that can be read as handlers.
     pub(super) exported: HashSet<String>,
 }
@@ -49,6 +53,45 @@ pub(super) enum Step {
     Label,
 }
 
+/// The first words of instructions.
+const INSTRUCTIONS: [&str; 32] = [
+    "set",
+    "setq",
+    "init",
+    "initq",
+    "export",
+    "exportq",
+    "print",
+    "printq",
+    "printn",
+    "printnq",
+    "save",
+    "append",
+    "read",
+    "readq",
+    "write",
+    "writeq",
+    "pause",
+    "wait",
+    "wait_step",
+    "wait_stop",
+    "wait_for",
+    "wait_time",
+    "label",
+    "goto",
+    "loop",
+    "end",
+    "exit",
+    "stop",
+    "return",
+    "returnq",
+    "error",
+    "errorq",
+];
+
+/// The labels that every script has.
+const LABELS: [&str; 7] = ["loop", "begin", "end", "exit", "stop", "error", "errorq"];
+
 /// A file to print to.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(super) struct Redirect {
@@ -66,6 +109,54 @@ pub(super) enum Target {
     Error,
 }
 
+impl Step {
+    /// The files that it names.
+    fn files(&self) -> Vec<Need> {
+        let mut files = Vec::new();
+        match self {
+            Self::Print { to: Some(Redirect { file, .. }), .. } if !file.contains('$') => {
+                files.extend(Need::write(file));
+            }
+            // `write counts.write_file /tmp/counts`
+            Self::Write { text, .. } => {
+                let (handler, value) = split(text);
+                files.extend(Need::of_call(handler, value.as_bytes()));
+            }
+            _ => {}
+        }
+        files.extend(self.texts().into_iter().flat_map(read_by_functions));
+        files
+    }
+
+    /// The texts in which variables and functions are expanded.
+    pub(super) fn texts(&self) -> Vec<&str> {
+        match self {
+            Self::Set { text, .. }
+            | Self::Init { text, .. }
+            | Self::Print { text, .. }
+            | Self::Read { text, .. }
+            | Self::Write { text, .. }
+            | Self::Return { text, .. }
+            | Self::Error { text, .. } => vec![text],
+            Self::Goto { condition, .. } => vec![condition],
+            _ => Vec::new(),
+        }
+    }
+}
+
+/// The files of `$(cat FILE)`.
+fn read_by_functions(text: &str) -> impl Iterator<Item = Need> {
+    text.split("$(cat").skip(1).filter_map(|rest| {
+        let name = rest.strip_prefix('q').unwrap_or(rest).split(')').next()?;
+        (name.starts_with(char::is_whitespace) && !name.contains('$'))
+            .then(|| Need::read(unquote_name(name)))?
+    })
+}
+
+fn unquote_name(text: &str) -> String {
+    String::from_utf8_lossy(&unquote(text.trim())).into_owned()
+}
+
 impl Program {
     /// Reads all remaining arguments as instructions.
     pub(super) fn read(args: &mut Args<'_>, drives: bool) -> Self {
@@ -78,21 +169,34 @@ impl Program {
             match program.read_step(&argument) {
                 Some((step, label)) => {
                     if let Some(label) = label {
-                        jumps.push((program.add(step), label));
+                        jumps.push((program.add(step), label, argument));
                     } else {
                         program.add(step);
                     }
                 }
                 None => {
                     let word = argument.split_first_word().0;
-                    args.error(&argument, format!("syntax error at ‘{}’", word.as_str()));
+                    let word = word.as_str();
+                    let help = match nearest(word, INSTRUCTIONS.iter().copied()) {
+                        _ if INSTRUCTIONS.contains(&word) => {
+                            "see `millrace elements Script`".to_owned()
+                        }
+                        Some(near) => format!("did you mean ‘{near}’?"),
+                        None => format!("the instructions are {}", INSTRUCTIONS.join(" ")),
+                    };
+                    args.error_with_help(&argument, format!("syntax error at ‘{word}’"), help);
                 }
             }
         }
-        for (at, label) in jumps {
+        for (at, label, argument) in jumps {
             let found = program.target(&label);
             if found.is_none() {
-                args.error((), format!("no such label ‘{label}’"));
+                let mut labels: Vec<&str> = program.labels.keys().map(String::as_str).collect();
+                labels.sort_unstable();
+                labels.extend(LABELS);
+                let help = nearest(&label, labels).map(|near| format!("did you mean ‘{near}’?"));
+                let message = format!("no such label ‘{label}’");
+                args.error_with_help(&argument, message, help.unwrap_or_default());
             }
             if let (Some(found), Some(Step::Goto { target, .. })) =
                 (found, program.steps.get_mut(at))
@@ -105,6 +209,12 @@ impl Program {
         }
         program.add(if drives { Step::Stop } else { Step::End });
         program
+    }
+
+    /// The files that the instructions name: those that they write, and those that functions and handlers read or write.
+    /// A name that is only known when the script runs is none of them.
+    pub(super) fn files(&self) -> Vec<Need> {
+        self.steps.iter().flat_map(Step::files).collect()
     }
 
     /// The target of a label, or of a predefined one.
@@ -130,7 +240,9 @@ impl Program {
         }
         if let Step::Label = step {
             let here = self.steps.len();
-            self.labels.values_mut().filter(|at| **at == usize::MAX).for_each(|at| *at = here);
+            for label in self.unplaced.drain(..) {
+                self.labels.insert(label, here);
+            }
         }
         self.steps.push(step);
         self.steps.len() - 1
@@ -185,7 +297,9 @@ impl Program {
                     return None;
                 }
                 // If two labels have the same name, the first one counts.
-                self.labels.entry(text).or_insert(usize::MAX);
+                if !self.labels.contains_key(&text) {
+                    self.unplaced.push(text);
+                }
                 Step::Label
             }
             "goto" if rest.is_empty() => return goto("loop", ""),

@@ -53,6 +53,14 @@ fn pause(args: &mut Args<'_>) -> Option<Pause> {
     })
 }
 
+/// Reads FastClick's IPCO, TCO and UCO, which need not do anything: elements compute and check checksums.
+pub(crate) fn checksum_offloads(args: &mut Args<'_>) {
+    for keyword in ["IPCO", "TCO", "UCO"] {
+        let why = "elements such as CheckIPHeader and ResetIPChecksum check and compute checksums";
+        args.ignored::<bool>(keyword, Kind::Keyword, why);
+    }
+}
+
 /// Reads a FastClick option that must be off, and reports why if it is on.
 pub(crate) fn refuse(args: &mut Args<'_>, keyword: &str, why: &str) {
     if args.keyword(keyword, false) {

@@ -7,10 +7,13 @@ use std::sync::{Arc, OnceLock};
 
 use millrace_core::element::{Receiver, Receiving, share};
 use millrace_core::{
-    Batch, BiasedMutex, Context, Count, Element, Handlers, Init, Lock, PerThread, Refused, Router,
-    Setup, Task, Timestamp,
+    Batch, BiasedMutex, Class, Context, Count, Element, Failed, Footprint, Handlers, Init, Lock,
+    Offers, PerThread, Refused, Router, Setup, Task, Timestamp,
 };
-use millrace_io::{Meter, Method, Opened, QueueCounts, Queues, RxOptions, RxQueue, trouble};
+use millrace_io::af_packet::rx_ring_bytes;
+use millrace_io::{
+    Capabilities, Meter, Method, Opened, QueueCounts, Queues, RxOptions, RxQueue, trouble,
+};
 
 use super::backend::Source;
 
@@ -18,6 +21,82 @@ use super::backend::Source;
 pub(crate) trait Receives: Element {
     /// Its receiving part.
     fn reception(&self) -> &Reception;
+}
+
+/// A class of elements that emit what a device receives.
+pub(crate) trait InputClass: Sized + Send + Sync + 'static {
+    /// Name, port counts and processing.
+    const CLASS: Class;
+
+    /// Reads the arguments.
+    ///
+    /// # Errors
+    /// They are invalid.
+    fn configure(setup: &mut Setup<'_>) -> Result<(Self, Reception), Failed>;
+
+    /// Removes the received packets that must not leave by output 0.
+    fn sort_out(&self, _cx: &mut Context, _batch: &mut Batch) {}
+
+    /// Offers what other elements can use.
+    fn capabilities(_element: &Arc<DeviceInput<Self>>, _offers: &mut Offers<'_>) {}
+
+    /// Declares handlers in addition to those that all such elements have.
+    fn handlers(_handlers: &mut Handlers<DeviceInput<Self>>) {}
+}
+
+/// An element of such a class.
+pub(crate) struct DeviceInput<C> {
+    pub(crate) class: C,
+    pub(crate) reception: Reception,
+}
+
+impl<C: InputClass> Element for DeviceInput<C> {
+    const CLASS: Class = C::CLASS;
+    type Local = ();
+
+    fn configure(setup: &mut Setup<'_>) -> Result<Self, Failed> {
+        C::configure(setup).map(|(class, reception)| Self { class, reception })
+    }
+
+    fn initialize(&self, init: &mut Init<'_>) -> Result<(), Refused> {
+        let predecessor = init.predecessor::<Self>();
+        self.reception.initialize(init, predecessor.as_deref().map(Self::reception))
+    }
+
+    fn run_task(&self, cx: &mut Context, (): &mut ()) -> bool {
+        self.reception.run(cx, |cx, batch| {
+            self.class.sort_out(cx, batch);
+            cx.push_batch(0, batch);
+        })
+    }
+
+    fn capabilities(self: &Arc<Self>, offers: &mut Offers<'_>) {
+        C::capabilities(self, offers);
+    }
+
+    fn handlers(handlers: &mut Handlers<Self>) {
+        self::handlers(handlers);
+        C::handlers(handlers);
+    }
+
+    fn footprint(&self) -> Footprint {
+        self.reception.footprint()
+    }
+
+    fn take_state(&self, old: &Self, init: &Init<'_>) {
+        self.reception.inherit(&old.reception, init);
+    }
+
+    fn cleanup(&self, _router: &Router) -> Result<(), Refused> {
+        self.reception.cleanup();
+        Ok(())
+    }
+}
+
+impl<C: InputClass> Receives for DeviceInput<C> {
+    fn reception(&self) -> &Reception {
+        &self.reception
+    }
 }
 
 /// What to receive, and how.
@@ -57,8 +136,7 @@ struct Lines {
     first_task: usize,
     /// For each of the element's tasks, the queues that it receives from.
     shares: Vec<Vec<usize>>,
-    /// Whether packets arrive with their annotations.
-    annotated: bool,
+    capabilities: Capabilities,
 }
 
 /// A queue, behind a lock because threads may share it. If only one thread uses it, the lock costs
@@ -116,14 +194,24 @@ impl Reception {
         }
     }
 
-    /// Whether the queues of `old` are those that this element would open. Queues of DPDK and AF_XDP are shared between
-    /// elements, and lose nothing.
-    fn can_inherit(&self, old: &Self) -> bool {
-        matches!(self.options.method, Method::Ring | Method::Socket)
-            && self.device == old.device
+    /// What the device's rings take, one for each queue, where they are known before the device is opened.
+    pub(crate) fn footprint(&self) -> Footprint {
+        match self.options.method {
+            Method::Ring | Method::Best(_) => {
+                let queues = self.receiver.queues().len().max(1);
+                Footprint::at_start(rx_ring_bytes(self.options.descriptors).saturating_mul(queues))
+            }
+            Method::Socket | Method::Xdp(_) | Method::Dpdk(_) => Footprint::default(),
+        }
+    }
+
+    /// Whether the queues of `old` are those that this element would open, and are to be handed over. Queues of DPDK and
+    /// AF_XDP are shared between elements, and lose nothing.
+    pub(crate) fn can_inherit(&self, old: &Self) -> bool {
+        self.device == old.device
             && self.options == old.options
             && self.receiver.queues() == old.receiver.queues()
-            && old.lines.get().is_some()
+            && old.lines.get().is_some_and(|lines| lines.capabilities.handed_over)
     }
 
     /// Takes over the queues of the element that this one replaces, with the packets in them. Call this when the
@@ -132,7 +220,8 @@ impl Reception {
         let waits = self.lines.get().is_none() && self.can_inherit(old);
         let Some(lines) = old.lines.get().filter(|_| waits) else { return };
         let queues: Vec<_> = lines.queues.iter().filter_map(Line::close).collect();
-        if let Err(Refused(why)) = self.start_with(init, queues, lines.annotated) {
+        let opened = Opened::with(queues, lines.capabilities.clone());
+        if let Err(Refused(why)) = self.start(init, opened) {
             init.router().chatter(&format!("{}: {why}", init.name()));
         }
     }
@@ -166,16 +255,8 @@ impl Reception {
         init: &Init<'_>,
         opened: Opened<dyn RxQueue>,
     ) -> Result<(), Refused> {
-        let Opened { queues, capabilities, .. } = opened;
-        self.start_with(init, queues, capabilities.annotated)
-    }
-
-    fn start_with(
-        &self,
-        init: &Init<'_>,
-        queues: Vec<Box<dyn RxQueue>>,
-        annotated: bool,
-    ) -> Result<(), Refused> {
+        let Opened { queues, capabilities, needs, .. } = opened;
+        init.needs(needs);
         if queues.is_empty() {
             return Err(Refused(format!("{}: no queue", self.device)));
         }
@@ -207,7 +288,7 @@ impl Reception {
         let queues = queues.into_iter().map(Line::new).collect();
         // An element is initialised once.
         let first_task = tasks.first().map_or(0, Task::index);
-        let _ = self.lines.set(Lines { queues, first_task, shares, annotated });
+        let _ = self.lines.set(Lines { queues, first_task, shares, capabilities });
         if self.is_active() {
             tasks.iter().for_each(Task::schedule);
         }
@@ -242,7 +323,7 @@ impl Reception {
             worked = true;
             cx.created(n);
             self.received.mine(cx).add(n as u64);
-            if !lines.annotated {
+            if !lines.capabilities.annotated {
                 self.annotate(cx, &mut batch);
             }
             pass_on(cx, &mut batch);
@@ -289,6 +370,16 @@ impl Reception {
     /// The number of open queues.
     pub(crate) fn open_queues(&self) -> usize {
         self.lines.get().map_or(0, |lines| lines.queues.len())
+    }
+
+    /// The thread that receives from each queue.
+    pub(crate) fn threads_of_queues(&self) -> Vec<usize> {
+        let Some(lines) = self.lines.get() else { return Vec::new() };
+        let thread = |queue: usize| {
+            let task = lines.shares.iter().position(|share| share.contains(&queue));
+            task.and_then(|task| self.tasks().get(task)).map_or(0, Task::home)
+        };
+        (0..lines.queues.len()).map(thread).collect()
     }
 
     /// The threads that receive, for handlers.
@@ -423,44 +514,3 @@ pub(crate) fn handlers<E: Receives>(handlers: &mut Handlers<E>) {
     });
     handlers.read("home_thread", |e, _| e.reception().home_threads());
 }
-
-/// Opens the device of such an element, or leaves it to the element that this one is to replace until then.
-pub(crate) fn initialize<E: Receives>(element: &E, init: &Init<'_>) -> Result<(), Refused> {
-    let predecessor = init.predecessor::<E>();
-    element.reception().initialize(init, predecessor.as_deref().map(Receives::reception))
-}
-
-/// The cleanup that all such elements share.
-pub(crate) fn cleanup<E: Receives>(element: &E, _router: &Router) -> Result<(), Refused> {
-    element.reception().cleanup();
-    Ok(())
-}
-
-/// The methods of an element that emits what its field `reception` receives.
-macro_rules! methods {
-    () => {
-        fn initialize(
-            &self,
-            init: &mut ::millrace_core::Init<'_>,
-        ) -> Result<(), ::millrace_core::Refused> {
-            receive::initialize(self, init)
-        }
-
-        fn take_state(&self, old: &Self, init: &::millrace_core::Init<'_>) {
-            self.reception.inherit(&old.reception, init);
-        }
-
-        fn run_task(&self, cx: &mut ::millrace_core::Context, (): &mut ()) -> bool {
-            self.reception.run(cx, |cx, batch| cx.push_batch(0, batch))
-        }
-
-        fn cleanup(
-            &self,
-            router: &::millrace_core::Router,
-        ) -> Result<(), ::millrace_core::Refused> {
-            receive::cleanup(self, router)
-        }
-    };
-}
-
-pub(crate) use methods;

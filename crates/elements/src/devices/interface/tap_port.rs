@@ -1,6 +1,7 @@
 //! Shared parts of KernelTap and KernelTun: an interface of the machine, and its packets in both
 //! directions.
 
+use std::marker::PhantomData;
 use std::sync::OnceLock;
 
 use millrace_core::args::Kind;
@@ -8,7 +9,8 @@ use millrace_core::element::Receiving;
 use millrace_core::net::{EtherAddress, Ipv4Prefix};
 use millrace_core::stats::MAX_THREADS;
 use millrace_core::{
-    Args, Batch, Context, Element, Failed, Handlers, Init, Packet, Reason, Refused, Setup,
+    Args, Batch, Class, Context, Element, Failed, Handlers, Init, Packet, Reason, Refused, Router,
+    Setup,
 };
 use millrace_io::pcap::LinkType;
 use millrace_io::tap::{Tap, TapKind, TapOptions};
@@ -19,14 +21,69 @@ use super::force_ip::force_ip;
 use super::receive::{self, Reception};
 use super::transmit::{self, Transmission};
 
-/// An element that has such an interface.
-pub(crate) trait HasTap: Element {
-    /// Its interface.
-    fn port(&self) -> &TapPort;
+/// A class of elements that have such an interface.
+pub(crate) trait TapClass: Send + Sync + 'static {
+    /// Name, port counts and processing.
+    const CLASS: Class;
+
+    /// What the interface carries, unless the argument TAP says otherwise.
+    const KIND: TapKind;
+}
+
+/// An element of such a class.
+pub(crate) struct TapElement<C>(TapPort, PhantomData<C>);
+
+impl<C: TapClass> Element for TapElement<C> {
+    const CLASS: Class = C::CLASS;
+    type Local = ();
+
+    fn configure(setup: &mut Setup<'_>) -> Result<Self, Failed> {
+        Ok(Self(TapPort::configure(setup, C::KIND)?, PhantomData))
+    }
+
+    fn initialize(&self, init: &mut Init<'_>) -> Result<(), Refused> {
+        let predecessor = init.predecessor::<Self>();
+        self.0.initialize(init, predecessor.as_deref().map(|old| &old.0))
+    }
+
+    fn push(&self, cx: &mut Context, (): &mut (), _port: usize, batch: &mut Batch) {
+        self.0.prepare(cx, batch);
+        self.0.transmission.push(cx, batch);
+    }
+
+    fn run_task(&self, cx: &mut Context, (): &mut ()) -> bool {
+        self.0.run(cx)
+    }
+
+    fn run_timer(&self, _cx: &mut Context, (): &mut ()) {
+        self.0.transmission.run_timer();
+    }
+
+    fn handlers(handlers: &mut Handlers<Self>) {
+        handlers.read("dev_name", |e, _| e.0.name.get().cloned().unwrap_or_default());
+        handlers.read("packets", |e, _| e.0.reception.received());
+        handlers.read("sent", |e, _| e.0.transmission.sent());
+        handlers.read("segmented", |e, _| e.0.reception.counts().segmented);
+        handlers.read("queues", |e, _| e.0.reception.open_queues());
+        handlers.read("home_thread", |e, _| e.0.reception.home_threads());
+    }
+
+    fn held(&self) -> usize {
+        self.0.transmission.held()
+    }
+
+    fn take_state(&self, old: &Self, init: &Init<'_>) {
+        self.0.take_state(&old.0, init);
+    }
+
+    fn cleanup(&self, _router: &Router) -> Result<(), Refused> {
+        self.0.reception.cleanup();
+        self.0.transmission.cleanup()
+    }
 }
 
 /// An element's end of the interface.
-pub(crate) struct TapPort {
+struct TapPort {
     options: TapOptions,
     mtu: usize,
     reception: Reception,
@@ -45,7 +102,7 @@ const SHORTEST_MTU: u32 = 20;
 impl TapPort {
     /// Reads the arguments, which are the same for both kinds. TAP can turn a KernelTun into a
     /// KernelTap and vice versa.
-    pub(crate) fn configure(setup: &mut Setup<'_>, kind: TapKind) -> Result<Self, Failed> {
+    fn configure(setup: &mut Setup<'_>, kind: TapKind) -> Result<Self, Failed> {
         let args = &mut setup.args;
         let ipv4: Ipv4Prefix = args.mandatory("ADDR");
         let gateway: Option<std::net::Ipv4Addr> = args.optional("GATEWAY");
@@ -93,12 +150,7 @@ impl TapPort {
     }
 
     /// Makes the port of an interface.
-    pub(crate) fn new(
-        setup: &mut Setup<'_>,
-        options: TapOptions,
-        burst: usize,
-        receiving: Receiving,
-    ) -> Self {
+    fn new(setup: &mut Setup<'_>, options: TapOptions, burst: usize, receiving: Receiving) -> Self {
         // Until the kernel has named the interface, it goes by the name of the element.
         let device = options.name.clone().unwrap_or_else(|| setup.name().to_owned());
         let outgoing = transmit::Wanted {
@@ -127,8 +179,12 @@ impl TapPort {
         }
     }
 
-    /// Creates the interface.
-    pub(crate) fn initialize(&self, init: &Init<'_>) -> Result<(), Refused> {
+    /// Creates the interface. If `predecessor`, the port that this one is to replace, has the same one, this waits until it
+    /// [takes](Self::take_state) it over.
+    fn initialize(&self, init: &Init<'_>, predecessor: Option<&Self>) -> Result<(), Refused> {
+        if predecessor.is_some_and(|old| self.can_inherit(old)) {
+            return Ok(());
+        }
         let queues = self.reception.wanted_queues().max(1);
         let options = TapOptions { queues, ..self.options.clone() };
         let opened = Source::of(init.service()).open_tap(&options);
@@ -139,11 +195,29 @@ impl TapPort {
         self.transmission.start(init, tx)
     }
 
+    fn can_inherit(&self, old: &Self) -> bool {
+        self.options == old.options && self.reception.can_inherit(&old.reception)
+    }
+
+    /// Takes over the interface of the port that this one replaces, if it is the same one, and the packets that wait
+    /// for room in it. Call this when the threads of `old` have ended.
+    fn take_state(&self, old: &Self, init: &Init<'_>) {
+        if self.name.get().is_some() || !self.can_inherit(old) {
+            return self.transmission.take_state(&old.transmission);
+        }
+        // It was not set.
+        let _ = old.name.get().map(|name| self.name.set(name.clone()));
+        self.reception.inherit(&old.reception, init);
+        if let Err(Refused(why)) = self.transmission.inherit(&old.transmission, init) {
+            init.router().chatter(&format!("{}: {why}", init.name()));
+        }
+    }
+
     /// Emits the packets that the running task receives, or transmits those that it pulls.
-    pub(crate) fn run(&self, cx: &mut Context) -> bool {
+    fn run(&self, cx: &mut Context) -> bool {
         // The pulling task is the first one.
         if cx.index() == 0 {
-            return self.transmission.run_with(cx, |cx, batch| self.prepare(cx, batch));
+            return self.transmission.run(cx, |cx, batch| self.prepare(cx, batch));
         }
         self.reception.run(cx, |cx, batch| {
             if self.options.kind == TapKind::Tun {
@@ -151,24 +225,6 @@ impl TapPort {
             }
             cx.push_batch(0, batch);
         })
-    }
-
-    pub(crate) fn push(&self, cx: &mut Context, batch: &mut Batch) {
-        self.prepare(cx, batch);
-        self.transmission.push(cx, batch);
-    }
-
-    pub(crate) fn run_timer(&self) {
-        self.transmission.run_timer();
-    }
-
-    pub(crate) fn held(&self) -> usize {
-        self.transmission.held()
-    }
-
-    pub(crate) fn cleanup(&self) -> Result<(), Refused> {
-        self.reception.cleanup();
-        self.transmission.cleanup()
     }
 
     /// Drops the packets that the interface cannot accept, and strips the others to what it
@@ -243,60 +299,3 @@ pub(crate) fn receiving(args: &mut Args<'_>) -> Receiving {
         ..Receiving::default()
     }
 }
-
-/// Registers the handlers that both kinds have.
-pub(crate) fn handlers<E: HasTap>(handlers: &mut Handlers<E>) {
-    handlers.read("dev_name", |e, _| e.port().name.get().cloned().unwrap_or_default());
-    handlers.read("packets", |e, _| e.port().reception.received());
-    handlers.read("sent", |e, _| e.port().transmission.sent());
-    handlers.read("segmented", |e, _| e.port().reception.counts().segmented);
-    handlers.read("queues", |e, _| e.port().reception.open_queues());
-    handlers.read("home_thread", |e, _| e.port().reception.home_threads());
-}
-
-/// The methods of an element whose field is a [`TapPort`].
-macro_rules! methods {
-    () => {
-        fn initialize(
-            &self,
-            init: &mut ::millrace_core::Init<'_>,
-        ) -> Result<(), ::millrace_core::Refused> {
-            self.0.initialize(init)
-        }
-
-        fn push(
-            &self,
-            cx: &mut ::millrace_core::Context,
-            (): &mut (),
-            _port: usize,
-            batch: &mut ::millrace_core::Batch,
-        ) {
-            self.0.push(cx, batch);
-        }
-
-        fn run_task(&self, cx: &mut ::millrace_core::Context, (): &mut ()) -> bool {
-            self.0.run(cx)
-        }
-
-        fn run_timer(&self, _cx: &mut ::millrace_core::Context, (): &mut ()) {
-            self.0.run_timer();
-        }
-
-        fn held(&self) -> usize {
-            self.0.held()
-        }
-
-        fn handlers(handlers: &mut ::millrace_core::Handlers<Self>) {
-            tap_port::handlers(handlers);
-        }
-
-        fn cleanup(
-            &self,
-            _router: &::millrace_core::Router,
-        ) -> Result<(), ::millrace_core::Refused> {
-            self.0.cleanup()
-        }
-    };
-}
-
-pub(crate) use methods;

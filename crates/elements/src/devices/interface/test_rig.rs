@@ -25,3 +25,12 @@ pub(crate) fn rig_towards(
     services.insert(Devices(Box::new(network)));
     (Rig::with(Registry::linked(), element, inputs, outputs, services).unwrap(), far)
 }
+
+/// Elements of a class are refused with each of these arguments, for a reason that contains these words.
+pub(crate) fn refuses(class: &str, inputs: usize, outputs: usize, cases: &[(&str, &str)]) {
+    for (bad, problem) in cases {
+        let refused = Rig::new(&format!("{class}({bad})"), inputs, outputs).err();
+        let said = format!("{refused:?}");
+        assert!(said.contains(problem), "{bad}: {said}");
+    }
+}

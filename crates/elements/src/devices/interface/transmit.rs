@@ -4,23 +4,92 @@
 
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering::Relaxed};
 use std::sync::{Arc, OnceLock};
-use std::time::Duration;
+use std::time::{Duration, Instant};
 
 use millrace_core::args::Kind;
 use millrace_core::element::{Listening, Transmitting};
 use millrace_core::{
-    Args, Batch, BiasedMutex, Context, Count, Element, Handlers, Init, PerThread, Reason, Refused,
-    Setup, Task, Timer, Timestamp,
+    Args, Batch, BiasedMutex, Class, Context, Count, Element, Failed, Handlers, Init, PerThread,
+    Reason, Refused, Router, Setup, Task, Timer, Timestamp,
 };
 use millrace_io::{Meter, Opened, QueueCounts, Queues, TxOptions, TxQueue, trouble};
 
 use super::backend::Source;
 use crate::task_handlers::task_handlers;
 
-/// An element that transmits to a device.
-pub(crate) trait Transmits: Element {
-    /// Its transmitting part.
-    fn transmission(&self) -> &Transmission;
+/// A class of elements that transmit to a device.
+pub(crate) trait OutputClass: Sized + Send + Sync + 'static {
+    /// Name, port counts and processing.
+    const CLASS: Class;
+
+    /// Reads the arguments.
+    ///
+    /// # Errors
+    /// They are invalid.
+    fn configure(setup: &mut Setup<'_>) -> Result<(Self, Transmission), Failed>;
+
+    /// Opens the device.
+    ///
+    /// # Errors
+    /// It cannot be opened.
+    fn start(&self, transmission: &Transmission, init: &Init<'_>) -> Result<(), Refused> {
+        transmission.initialize(init)
+    }
+
+    /// Drops the packets that the device cannot accept.
+    fn prepare(&self, _cx: &mut Context, _batch: &mut Batch) {}
+
+    /// Declares handlers in addition to those that all such elements have.
+    fn handlers(_handlers: &mut Handlers<DeviceOutput<Self>>) {}
+}
+
+/// An element of such a class.
+pub(crate) struct DeviceOutput<C> {
+    pub(crate) class: C,
+    pub(crate) transmission: Transmission,
+}
+
+impl<C: OutputClass> Element for DeviceOutput<C> {
+    const CLASS: Class = C::CLASS;
+    type Local = ();
+
+    fn configure(setup: &mut Setup<'_>) -> Result<Self, Failed> {
+        C::configure(setup).map(|(class, transmission)| Self { class, transmission })
+    }
+
+    fn initialize(&self, init: &mut Init<'_>) -> Result<(), Refused> {
+        self.class.start(&self.transmission, init)
+    }
+
+    fn push(&self, cx: &mut Context, (): &mut (), _port: usize, batch: &mut Batch) {
+        self.class.prepare(cx, batch);
+        self.transmission.push(cx, batch);
+    }
+
+    fn run_task(&self, cx: &mut Context, (): &mut ()) -> bool {
+        self.transmission.run(cx, |cx, batch| self.class.prepare(cx, batch))
+    }
+
+    fn run_timer(&self, _cx: &mut Context, (): &mut ()) {
+        self.transmission.run_timer();
+    }
+
+    fn handlers(handlers: &mut Handlers<Self>) {
+        self::handlers(handlers);
+        C::handlers(handlers);
+    }
+
+    fn held(&self) -> usize {
+        self.transmission.held()
+    }
+
+    fn take_state(&self, old: &Self, _init: &Init<'_>) {
+        self.transmission.take_state(&old.transmission);
+    }
+
+    fn cleanup(&self, _router: &Router) -> Result<(), Refused> {
+        self.transmission.cleanup()
+    }
 }
 
 /// How to transmit.
@@ -43,11 +112,11 @@ impl Wanted {
     /// Reads BURST, BLOCKING, NO_PAD, DEBUG, QUEUE and MAXQUEUES.
     pub(crate) fn read(args: &mut Args<'_>) -> Self {
         let burst = args.in_range("BURST", Kind::Keyword, 1..=Batch::CAPACITY as u32);
-        let first = args.in_range("QUEUE", Kind::Keyword, 0..=4095u32).unwrap_or(0);
+        let first: Option<u32> = args.in_range("QUEUE", Kind::Keyword, 0..=4095);
         let most = args.in_range("MAXQUEUES", Kind::Keyword, 1..=4096u32);
-        let queues = Queues { first: first as usize, ..Queues::default() };
+        let queues = Queues { first: first.unwrap_or(0) as usize, ..Queues::default() };
         Self {
-            options: TxOptions { queues, ..TxOptions::default() },
+            options: TxOptions { queues, named: first.is_some(), ..TxOptions::default() },
             max_queues: most.map(|most| most as usize),
             burst: burst.unwrap_or(64) as usize,
             blocking: args.keyword("BLOCKING", true),
@@ -65,6 +134,8 @@ pub(crate) struct Transmission {
     /// Whether output 0 emits transmitted packets and output 1 rejected ones.
     has_outputs: bool,
     debug: AtomicBool,
+    /// Pushed packets no longer wait for room: on virtual time, they waited in vain.
+    impatient: AtomicBool,
     sent: PerThread<Count>,
     /// What `sent` was at the last reset.
     sent_before: AtomicU64,
@@ -114,6 +185,9 @@ struct Port {
 const SHORTEST: usize = 60;
 /// The time before the same device error is reported again.
 const SILENCE: Timestamp = Timestamp::from_nanos(60_000_000_000);
+/// On virtual time, so long pushed packets wait for room in the device. Nobody else runs meanwhile, and time stands still, so
+/// what makes room is outside: the machine's own device.
+const PATIENCE: Duration = Duration::from_millis(250);
 /// The longest wait for room in the device, in microseconds.
 const LONGEST_BACKOFF: i64 = 256;
 
@@ -131,6 +205,7 @@ impl Transmission {
         Self {
             device,
             debug: wanted.debug.into(),
+            impatient: false.into(),
             wanted,
             has_outputs: true,
             sent: PerThread::default(),
@@ -176,7 +251,8 @@ impl Transmission {
         opened: Opened<dyn TxQueue>,
     ) -> Result<(), Refused> {
         let reach = pushers(init);
-        let Opened { queues, .. } = opened;
+        let Opened { queues, needs, .. } = opened;
+        init.needs(needs);
         if queues.is_empty() {
             return Err(Refused(format!("{}: no queue", self.device)));
         }
@@ -193,6 +269,25 @@ impl Transmission {
             let _ = self.upstream.set(init.listen(0, &self.task));
             self.task.schedule();
         }
+        Ok(())
+    }
+
+    /// Takes over the packets that wait for room in the element that this one replaces.
+    pub(crate) fn take_state(&self, old: &Self) {
+        let pulls = self.upstream.get().is_some();
+        let Some((lane, before)) = self.lanes().first().zip(old.lanes().first()) else { return };
+        if pulls {
+            std::mem::swap(&mut lane.port.visit().waiting, &mut before.port.visit().waiting);
+            lane.waiting.set(before.waiting.get());
+            before.waiting.set(0);
+        }
+    }
+
+    /// Takes over the queues of the element that this one replaces, too.
+    pub(crate) fn inherit(&self, old: &Self, init: &Init<'_>) -> Result<(), Refused> {
+        let queues = old.lanes().iter().filter_map(Lane::close).collect();
+        self.start(init, Opened::new("", queues))?;
+        self.take_state(old);
         Ok(())
     }
 
@@ -229,13 +324,8 @@ impl Transmission {
         self.sent.total().wrapping_sub(self.sent_before.load(Relaxed))
     }
 
-    /// Pulls packets and transmits them. Returns whether it did any work.
-    pub(crate) fn run(&self, cx: &mut Context) -> bool {
-        self.run_with(cx, |_, _| {})
-    }
-
-    /// Like [`run`](Self::run), but calls `prepare` on the pulled packets.
-    pub(crate) fn run_with(
+    /// Pulls packets, calls `prepare` on them and transmits them. Returns whether it did any work.
+    pub(crate) fn run(
         &self,
         cx: &mut Context,
         mut prepare: impl FnMut(&mut Context, &mut Batch),
@@ -287,11 +377,7 @@ impl Transmission {
     pub(crate) fn cleanup(&self) -> Result<(), Refused> {
         let mut outcome = Ok(());
         for lane in self.lanes() {
-            let mut port = lane.port.visit();
-            if lane.meter.is_none() {
-                port.count();
-            }
-            if let Some(mut queue) = port.queue.take() {
+            if let Some(mut queue) = lane.close() {
                 outcome = outcome.and(queue.flush());
             }
         }
@@ -397,18 +483,27 @@ impl Transmission {
     /// Retries pushed packets if BLOCKING is set, and drops them otherwise.
     #[cold]
     fn insist(&self, cx: &mut Context, batch: &mut Batch) {
+        let is_virtual = cx.router().clock().is_virtual();
+        let mut since = Instant::now();
         let mut pause = Duration::from_micros(1);
         while !batch.is_empty() {
-            if !self.wanted.blocking {
+            if !self.wanted.blocking || self.impatient.load(Relaxed) {
                 cx.drop_batch(batch, Reason::TransmitFull);
             } else if cx.gives_up() {
                 cx.drop_batch(batch, Reason::Stopped);
+            } else if is_virtual && since.elapsed() >= PATIENCE {
+                self.impatient.store(true, Relaxed);
+                self.say(cx, "no room, and virtual time does not advance meanwhile: it drops what does not fit");
             } else {
                 // The thread has nothing else to do with the packet. The queue is unlocked
                 // meanwhile, so that its counts can be read.
                 std::thread::sleep(pause);
                 pause = (pause * 2).min(Duration::from_millis(1));
+                let before = batch.len();
                 self.transmit_pushed(cx, batch);
+                if batch.len() < before {
+                    since = Instant::now();
+                }
             }
         }
     }
@@ -455,6 +550,15 @@ impl Lane {
             None => self.port.visit().count(),
         }
     }
+
+    /// Gives the queue away and keeps its counts.
+    fn close(&self) -> Option<Box<dyn TxQueue>> {
+        let mut port = self.port.visit();
+        if self.meter.is_none() {
+            port.count();
+        }
+        port.queue.take()
+    }
 }
 
 impl Port {
@@ -467,56 +571,25 @@ impl Port {
 }
 
 /// Registers the handlers that all such elements have.
-pub(crate) fn handlers<E: Transmits>(handlers: &mut Handlers<E>) {
-    handlers.read("count", |e, _| e.transmission().sent());
+fn handlers<C: OutputClass>(handlers: &mut Handlers<DeviceOutput<C>>) {
+    handlers.read("count", |e, _| e.transmission.sent());
     handlers.write("reset_counts", |e, _| {
-        let transmission = e.transmission();
+        let transmission = &e.transmission;
         transmission.sent_before.store(transmission.sent.total(), Relaxed);
         Ok(())
     });
-    handlers.read("lost", |e, _| e.transmission().lost());
-    handlers.read("queues", |e, _| e.transmission().lanes.get().map_or(0, |l| l.lanes.len()));
-    handlers.read("pulls", |e, _| e.transmission().pulls.total());
-    handlers.read("q", |e, _| e.transmission().held() > 0);
+    handlers.read("lost", |e, _| e.transmission.lost());
+    handlers.read("queues", |e, _| e.transmission.lanes.get().map_or(0, |l| l.lanes.len()));
+    handlers.read("pulls", |e, _| e.transmission.pulls.total());
+    handlers.read("q", |e, _| e.transmission.held() > 0);
     handlers.read("signal", |e, call| {
-        let upstream = e.transmission().upstream.get();
+        let upstream = e.transmission.upstream.get();
         upstream.is_some_and(|upstream| upstream.active(call.router()))
     });
-    handlers.read("debug", |e, _| e.transmission().debug.load(Relaxed));
+    handlers.read("debug", |e, _| e.transmission.debug.load(Relaxed));
     handlers.write("debug", |e, call| {
-        e.transmission().debug.store(call.parse()?, Relaxed);
+        e.transmission.debug.store(call.parse()?, Relaxed);
         Ok(())
     });
-    task_handlers(handlers, |e| &e.transmission().task);
+    task_handlers(handlers, |e| &e.transmission.task);
 }
-
-/// The methods of an element that delegates them to its field `transmission`.
-macro_rules! methods {
-    () => {
-        fn initialize(&self, init: &mut ::millrace_core::Init<'_>) -> Result<(), Refused> {
-            self.transmission.initialize(init)
-        }
-
-        fn push(&self, cx: &mut Context, (): &mut (), _port: usize, batch: &mut Batch) {
-            self.transmission.push(cx, batch);
-        }
-
-        fn run_task(&self, cx: &mut Context, (): &mut ()) -> bool {
-            self.transmission.run(cx)
-        }
-
-        fn run_timer(&self, _cx: &mut Context, (): &mut ()) {
-            self.transmission.run_timer();
-        }
-
-        fn held(&self) -> usize {
-            self.transmission.held()
-        }
-
-        fn cleanup(&self, _router: &::millrace_core::Router) -> Result<(), Refused> {
-            self.transmission.cleanup()
-        }
-    };
-}
-
-pub(crate) use methods;

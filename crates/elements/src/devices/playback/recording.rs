@@ -55,6 +55,8 @@ pub(crate) struct Reel {
     /// Packets discarded by a handler, not yet counted as drops by a thread of the graph.
     thrown_out: usize,
     started: Option<Timestamp>,
+    /// Whether it was reset while a thread that loads had taken its packets out.
+    was_reset: bool,
 }
 
 /// The position of an output in a round.
@@ -159,14 +161,29 @@ impl Recording {
         if self.loaded.load(Relaxed) {
             return Loading::Done;
         }
+        reel.was_reset = false;
         // The lock is released: a pull may call handlers of this element.
         let mut mine = std::mem::take(&mut *reel);
         drop(reel);
         let loading = self.pull_all(cx, &mut mine);
         let mut reel = self.reel();
         mine.thrown_out += reel.thrown_out;
+        let was_reset = reel.was_reset;
         *reel = mine;
+        reel.was_reset = false;
+        if was_reset {
+            self.throw_out(&mut reel);
+            return Loading::Waiting;
+        }
         loading
+    }
+
+    /// Forgets the packets, which are to be loaded anew.
+    fn throw_out(&self, reel: &mut Reel) {
+        let packets = std::mem::take(&mut reel.packets);
+        reel.thrown_out += packets.iter().flatten().count();
+        reel.ports.clear();
+        self.loaded.store(false, Relaxed);
     }
 
     fn pull_all(&self, cx: &mut Context, reel: &mut Reel) -> Loading {
@@ -178,7 +195,11 @@ impl Recording {
                 let message = "there is not enough packet memory for more (run with --buffers)";
                 return self.finish(cx, reel, Some(message));
             }
-            if let Some(dry) = self.refill(cx, reel) {
+            let dry = self.refill(cx, reel);
+            if std::mem::take(&mut self.reel().was_reset) {
+                self.throw_out(reel);
+            }
+            if let Some(dry) = dry {
                 let upstream = self.inputs.get().and_then(|inputs| inputs.get(dry));
                 let more = self.use_signal
                     && upstream.is_some_and(|up| up.is_bounded() && up.active(cx.router()));
@@ -318,10 +339,9 @@ impl Recording {
         handlers.write("reset", |e, _| {
             let recording = e.recording();
             let mut reel = recording.reel();
-            let packets = std::mem::take(&mut reel.packets);
-            reel.thrown_out += packets.iter().flatten().count();
-            reel.ports.clear();
-            recording.loaded.store(false, Relaxed);
+            recording.throw_out(&mut reel);
+            // For a thread that loads: it has taken out what is to be thrown out.
+            reel.was_reset = true;
             drop(reel);
             e.wake();
             Ok(())

@@ -4,7 +4,7 @@ use std::net::{Ipv4Addr, SocketAddrV4};
 use std::sync::{Arc, OnceLock};
 
 use millrace_core::args::{ElementRef, Kind, TcpPort, UdpPort};
-use millrace_core::{Args, Batch, Failed, Init, Refused, Setup};
+use millrace_core::{Args, Batch, Failed, Init, Need, Refused, Setup};
 use millrace_io::socket::{Address, Options, UnixAddress};
 
 use crate::capability::RouteLookup;
@@ -61,7 +61,7 @@ impl Endpoint {
         };
         let (remote, local) = match transport {
             Transport::Tcp | Transport::Udp => inet(args, transport),
-            Transport::Unix | Transport::UnixDatagram => unix(args),
+            Transport::Unix | Transport::UnixDatagram => unix(args, transport),
         };
         let client = args.optional_keyword("CLIENT");
         let common = Common::read(args);
@@ -169,7 +169,7 @@ fn inet(args: &mut Args<'_>, transport: Transport) -> (Option<Address>, Option<A
 }
 
 /// Reads two file names.
-fn unix(args: &mut Args<'_>) -> (Option<Address>, Option<Address>) {
+fn unix(args: &mut Args<'_>, transport: Transport) -> (Option<Address>, Option<Address>) {
     let name: String = args.mandatory("FILENAME");
     let own: Option<String> = args.optional("LOCALFILENAME");
     let mut address = |place: &str, name: &str| match UnixAddress::new(name) {
@@ -184,6 +184,14 @@ fn unix(args: &mut Args<'_>) -> (Option<Address>, Option<Address>) {
         }
     };
     let remote = address("FILENAME", &name);
-    let local = own.filter(|own| !own.is_empty()).and_then(|own| address("LOCALFILENAME", &own));
+    let own = own.filter(|own| !own.is_empty());
+    let local = own.as_ref().and_then(|own| address("LOCALFILENAME", own));
+    // A socket removes its own file at the end; which one that is, CLIENT says.
+    let need = |name: String| match name.starts_with('@') {
+        // A stream is connected when the router starts; each datagram has an address.
+        true => (!transport.is_stream()).then_some(Need::AbstractSockets),
+        false => Some(Need::UnixSocket(name.into())),
+    };
+    args.needs([Some(name), own].into_iter().flatten().filter_map(need));
     (remote, local)
 }

@@ -5,14 +5,14 @@ pub(crate) mod address;
 use std::sync::atomic::{AtomicI64, AtomicUsize, Ordering::Relaxed};
 
 use millrace_core::args::Word;
-use millrace_core::{Args, View};
+use millrace_core::{Args, Reason, View};
 
 use super::key::Key;
 
 /// Milliseconds of silence after which a flow's target is forgotten.
-pub(super) const IDLE: u64 = 60_000;
+pub(crate) const IDLE: u64 = 60_000;
 /// Milliseconds between checks for such flows.
-pub(super) const SWEEP: u64 = 1000;
+pub(crate) const SWEEP: u64 = 1000;
 
 /// How targets are chosen.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -69,7 +69,7 @@ impl Balance {
     }
 
     /// The target of a new flow, given its first packet.
-    pub(super) fn pick(&self, packet: &View) -> Option<usize> {
+    fn pick(&self, packet: &View) -> Option<usize> {
         let turn = |among: usize| {
             self.next.fetch_update(Relaxed, Relaxed, |turn| Some((turn + 1) % among)).ok()
         };
@@ -89,6 +89,15 @@ impl Balance {
         };
         self.flows.get(target)?.fetch_add(1, Relaxed);
         Some(target)
+    }
+
+    /// The target of a new flow, as the state of the flow; if there is none, sets `refusal`.
+    pub(super) fn pick_or(&self, packet: &View, refusal: &mut Reason) -> Option<u64> {
+        let target = self.pick(packet);
+        if target.is_none() {
+            *refusal = Reason::NoMatch;
+        }
+        target.map(|target| target as u64)
     }
 
     /// A flow of this target has ended.

@@ -141,12 +141,17 @@ impl Key {
     pub(crate) fn five_tuple(packet: &View) -> Option<Self> {
         let bytes = packet.network_data()?;
         let (ip, _) = Ipv4Header::view(bytes)?;
+        Some(Self::of_header(ip, bytes))
+    }
+
+    /// The flow of an IP header and what follows it, in `bytes` from the header on.
+    pub(crate) fn of_header(ip: &Ipv4Header, bytes: &[u8]) -> Self {
         let protocol = ip.protocol;
         let ports = ip.transport(bytes).filter(|_| protocol::has_ports(protocol));
         let ports =
             ports.and_then(<[u8]>::first_chunk).map_or(0, |ports| u32::from_be_bytes(*ports));
         let flow = FlowId { ports, ..FlowId::of_hosts(ip.source(), ip.destination()) };
-        Some(Self { flow, space: protocol.into() })
+        Self { flow, space: protocol.into() }
     }
 
     /// The flow of a packet: by the number that an upstream manager gave it, or else by the packet's headers.
@@ -166,13 +171,16 @@ impl Key {
     }
 }
 
-/// A TCP flow between addresses of either version; IPv4 addresses are mapped to IPv6 (RFC 4291, 2.5.5.2).
+/// A flow between addresses of either version, in one of a table's spaces. Where the versions share a space, IPv4 addresses
+/// are mapped to IPv6 (RFC 4291, 2.5.5.2).
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash)]
 pub(crate) struct WideKey {
     pub(crate) source: u128,
     pub(crate) destination: u128,
     /// The source port in the upper half, the destination port in the lower one.
     pub(crate) ports: u32,
+    /// Of [`Key`]'s spaces, or 0 in tables of a single protocol.
+    pub(crate) space: u32,
 }
 
 /// A key for the records of a table.
@@ -224,7 +232,7 @@ impl TableKey for WideKey {
             fold(self.source as u64 ^ seed, (self.source >> 64) as u64 ^ seed.rotate_left(32));
         let to = (self.destination >> 64) as u64 ^ 0x9e37_79b9_7f4a_7c15;
         let mixed = fold(mixed ^ self.destination as u64, to);
-        fold(mixed ^ seed, u64::from(self.ports) ^ 0xa076_1d64_78bd_642f)
+        fold(mixed ^ seed, self.ports_and_space() ^ 0xa076_1d64_78bd_642f)
     }
 
     fn store(self, stored: &Self::Stored) {
@@ -234,17 +242,36 @@ impl TableKey for WideKey {
     }
 
     fn load(stored: &Self::Stored) -> Self {
-        let [s0, s1, d0, d1, ports] = stored.each_ref().map(|word| word.load(Relaxed));
+        let [s0, s1, d0, d1, rest] = stored.each_ref().map(|word| word.load(Relaxed));
         let wide = |low: u64, high: u64| u128::from(high) << 64 | u128::from(low);
-        Self { source: wide(s0, s1), destination: wide(d0, d1), ports: ports as u32 }
+        let (source, destination) = (wide(s0, s1), wide(d0, d1));
+        Self { source, destination, ports: (rest >> 32) as u32, space: rest as u32 }
     }
 }
 
 impl WideKey {
+    /// The flow or its replies, whichever has the lower source and, from a host to itself, the lower source port; and
+    /// whether that is the replies.
+    pub(crate) fn ordered(self) -> (Self, bool) {
+        let turns = (self.source, self.ports >> 16) > (self.destination, self.ports & 0xffff);
+        let replies = Self {
+            source: self.destination,
+            destination: self.source,
+            ports: self.ports.rotate_left(16),
+            ..self
+        };
+        (if turns { replies } else { self }, turns)
+    }
+
     fn words(self) -> [u64; 5] {
-        let Self { source, destination, ports } = self;
+        let Self { source, destination, .. } = self;
         let high = |address: u128| (address >> 64) as u64;
-        [source as u64, high(source), destination as u64, high(destination), ports.into()]
+        let rest = self.ports_and_space();
+        [source as u64, high(source), destination as u64, high(destination), rest]
+    }
+
+    fn ports_and_space(self) -> u64 {
+        u64::from(self.ports) << 32 | u64::from(self.space)
     }
 }
 
@@ -277,15 +304,20 @@ mod tests {
         let stored = Default::default();
         key.store(&stored);
         assert_eq!(Key::load(&stored), key);
-        let wide = WideKey { source: u128::MAX - 3, destination: 1 << 77 | 5, ports: 0xfffe_0001 };
+        let wide = WideKey {
+            source: u128::MAX - 3,
+            destination: 1 << 77 | 5,
+            ports: 0xfffe_0001,
+            space: 58,
+        };
         let stored = Default::default();
         wide.store(&stored);
         assert_eq!(WideKey::load(&stored), wide);
         // A change of any word changes the hash.
         let others = [1, 1 << 64].map(|bit| WideKey { source: wide.source ^ bit, ..wide });
         let to = [1, 1 << 64].map(|bit| WideKey { destination: wide.destination ^ bit, ..wide });
-        let ports = WideKey { ports: 0, ..wide };
-        for other in others.into_iter().chain(to).chain([ports]) {
+        let rest = [WideKey { ports: 0, ..wide }, WideKey { space: 6, ..wide }];
+        for other in others.into_iter().chain(to).chain(rest) {
             assert_ne!(other.mix(99), wide.mix(99));
         }
     }

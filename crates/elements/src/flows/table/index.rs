@@ -6,12 +6,14 @@
 //!
 //! Any number of threads look up without waiting and without writing. One thread at a time changes the index. An entry
 //! that moves is written to its new bucket before it is removed from the old one. A reader may miss an entry that is
-//! added, removed or moved at that moment: it then has to look again while no thread changes the index.
-
-use std::sync::atomic::Ordering::{Acquire, Relaxed, Release};
-use std::sync::atomic::{AtomicU64, AtomicUsize};
+//! added, removed or moved at that moment: it then has to look again while no thread changes the index. Nothing here is
+//! ordered: what an entry leads to has a version of its own, and who has to know whether it has missed something counts the
+//! changes, with fences.
 
 use millrace_core::memory::prefetch;
+use millrace_core::sync::IS_MODEL;
+use millrace_core::sync::atomic::Ordering::Relaxed;
+use millrace_core::sync::atomic::{AtomicU64, AtomicUsize};
 
 use crate::flows::key::{TableKey, fold};
 
@@ -38,7 +40,7 @@ pub(crate) struct Index {
 #[repr(align(64))]
 struct Bucket([AtomicU64; WAYS]);
 
-const WAYS: usize = 8;
+const WAYS: usize = if IS_MODEL { 2 } else { 8 };
 
 /// A hash: the lower half selects the bucket, the upper half goes into the entry.
 #[derive(Clone, Copy, Debug, Default)]
@@ -113,13 +115,13 @@ impl Index {
                     let held = entry.load(Relaxed);
                     let elsewhere = self.other(at, (held >> 32) as u32);
                     let room = free(elsewhere).filter(|_| elsewhere != at)?;
-                    room.store(held, Release);
+                    room.store(held, Relaxed);
                     Some(entry)
                 })
             })
         });
         let Some(slot) = slot else { return false };
-        slot.store(value, Release);
+        slot.store(value, Relaxed);
         self.entries.fetch_add(1, Relaxed);
         true
     }
@@ -128,7 +130,7 @@ impl Index {
     pub(crate) fn redirect(&self, hash: Hash, from: Found, to: Found) {
         let entry = self.probe_all(hash).find(|(found, _)| *found == from);
         if let Some((_, entry)) = entry {
-            entry.store(entry.load(Relaxed) & !0xffff_ffff | which(to), Release);
+            entry.store(entry.load(Relaxed) & !0xffff_ffff | which(to), Relaxed);
         }
     }
 
@@ -136,7 +138,7 @@ impl Index {
     pub(crate) fn remove(&self, hash: Hash, gone: Found) {
         for (found, entry) in self.probe_all(hash) {
             if found == gone {
-                entry.store(0, Release);
+                entry.store(0, Relaxed);
                 self.entries.fetch_sub(1, Relaxed);
             }
         }
@@ -161,6 +163,13 @@ impl Index {
         }
     }
 
+    /// The size in bytes with this many entries, while it grows to that.
+    pub(crate) fn bytes_for(entries: usize) -> usize {
+        let buckets = (entries.saturating_mul(4) / (3 * WAYS) + 1).checked_next_power_of_two();
+        let bytes = buckets.unwrap_or(usize::MAX).max(8).saturating_mul(size_of::<Bucket>());
+        bytes.saturating_add(bytes / 2)
+    }
+
     /// The size in bytes.
     #[cfg(test)]
     pub(crate) fn memory(&self) -> usize {
@@ -183,7 +192,7 @@ impl Bucket {
     #[inline(always)]
     fn find(&self, tag: u32) -> Option<u64> {
         for entry in &self.0 {
-            let value = entry.load(Acquire);
+            let value = entry.load(Relaxed);
             if (value >> 32) as u32 == tag {
                 return Some(value);
             }

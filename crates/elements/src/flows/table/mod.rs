@@ -19,12 +19,10 @@
 pub(crate) mod index;
 pub(crate) mod records;
 
-use std::sync::Arc;
-use std::sync::atomic::Ordering::{AcqRel, Acquire, Relaxed, Release};
-use std::sync::atomic::{AtomicU32, AtomicU64, fence};
-
-use millrace_core::InRound;
-use millrace_core::{Lock, Published, Timestamp};
+use millrace_core::sync::Arc;
+use millrace_core::sync::atomic::Ordering::{Acquire, Relaxed, Release};
+use millrace_core::sync::atomic::{AtomicU32, AtomicU64, fence};
+use millrace_core::{InRound, Lock, Published, Timestamp};
 
 use super::key::TableKey;
 use index::{Found, Index};
@@ -132,26 +130,47 @@ impl<K: TableKey> Flows<K, Fixed> {
         new: impl FnOnce() -> Option<u64>,
         gone: impl FnMut(u64),
     ) -> Option<u64> {
-        if let Some(live) = self.find(index, key, now) {
-            let number = live.record.slot.0.load(Relaxed);
-            if live.is_still_there() {
-                live.touch(now);
-                return Some(number);
-            }
+        if let Some(number) = self.read(index, key, now, true) {
+            return Some(number);
         }
         self.admit(key, now, new, gone, |record| record.slot.0.load(Relaxed))
     }
 
+    /// The number of a flow, if it is known, without counting as a packet of it. It may be missed while the table
+    /// changes.
+    pub(crate) fn peek(&self, at: &impl InRound, key: K, now: u64) -> Option<u64> {
+        self.read(self.index.get(at), key, now, false)
+    }
+
+    /// The number of a flow that is found without a lock; `comes` if a packet of it did.
+    #[inline(always)]
+    fn read(&self, index: &Index, key: K, now: u64, comes: bool) -> Option<u64> {
+        let live = self.find(index, key, now)?;
+        let number = live.record.slot.0.load(Relaxed);
+        if !live.is_still_there() {
+            return None;
+        }
+        if comes {
+            live.touch(now);
+        }
+        Some(number)
+    }
+
     /// Whether the flow of a packet is known.
     pub(crate) fn knows(&self, at: &impl InRound, key: K, now: u64) -> bool {
+        self.known(at, key, now).is_some()
+    }
+
+    /// The number of a flow that received a packet, if it is known. Takes no lock unless the table changes meanwhile.
+    pub(crate) fn known(&self, at: &impl InRound, key: K, now: u64) -> Option<u64> {
         let changes = self.changes.load(Acquire);
-        if let Some(live) = self.find(self.index.get(at), key, now) {
-            live.touch(now);
-            return true;
+        if let Some(number) = self.read(self.index.get(at), key, now, true) {
+            return Some(number);
         }
         fence(Acquire);
         let unchanged = changes & 1 == 0 && self.changes.load(Relaxed) == changes;
-        !unchanged && self.admit(key, now, || None, |_| (), |_| ()).is_some()
+        let see = |record: &Record<K, Fixed>| record.slot.0.load(Relaxed);
+        if unchanged { None } else { self.admit(key, now, || None, |_| (), see) }
     }
 }
 
@@ -210,6 +229,13 @@ impl<K: TableKey, S: Slot> Flows<K, S> {
         }
     }
 
+    /// Bytes that the table takes when it is full.
+    pub(crate) fn bytes_when_full(&self) -> usize {
+        let records = Records::<Record<K, S>>::bytes_for(self.capacity);
+        let free = self.capacity.saturating_mul(size_of::<u32>());
+        records.saturating_add(free).saturating_add(Index::bytes_for(self.capacity))
+    }
+
     /// The number of flows at this time.
     pub(crate) fn count(&self, now: u64, gone: impl FnMut(S::State)) -> usize {
         let (mut book, mut gone) = (self.book.lock(), gone);
@@ -217,9 +243,41 @@ impl<K: TableKey, S: Slot> Flows<K, S> {
         book.live
     }
 
+    /// Forgets a flow.
+    pub(crate) fn forget(&self, key: K) {
+        let mut book = self.book.lock();
+        if let Some((number, _)) = self.look_up(key) {
+            self.remove(&mut book, number);
+        }
+    }
+
+    /// Forgets any flow, to make room for another.
+    pub(crate) fn evict(&self) {
+        let mut book = self.book.lock();
+        let count = self.records.numbers().count();
+        let start = fastrand::usize(..count.max(1));
+        let mut numbers = self.records.numbers().skip(start).chain(self.records.numbers());
+        let is_live = |number: &u32| self.records.get(*number).is_some_and(Record::is_live);
+        if let Some(number) = numbers.find(is_live) {
+            self.remove(&mut book, number);
+        }
+    }
+
     /// Forgets all flows.
     pub(crate) fn clear(&self) {
         self.drain(|_, _, _| ());
+    }
+
+    /// Lets a flow time out `left` milliseconds from now, unless it receives a packet before.
+    pub(crate) fn retire(&self, key: K, now: u64, left: u64) {
+        let mut book = self.book.lock();
+        if self.timeout > left
+            && let Some((number, record)) = self.look_up(key)
+        {
+            let last = now.saturating_add(left).saturating_sub(self.timeout);
+            record.last.store(last, Relaxed);
+            self.note_due(&mut book, number, last);
+        }
     }
 
     /// Takes over the flows of another table, as many as fit.
@@ -267,7 +325,7 @@ impl<K: TableKey, S: Slot> Flows<K, S> {
         }
         self.sweep_next(&mut book, now, &mut gone);
         if book.live >= self.capacity {
-            self.sweep_all(&mut book, now, &mut gone);
+            self.sweep_again(&mut book, now, &mut gone);
         }
         if book.live >= self.capacity {
             return None;
@@ -321,7 +379,8 @@ impl<K: TableKey, S: Slot> Flows<K, S> {
         let record = self.records.get(number).filter(|record| record.is_live())?;
         let key = K::load(&record.key);
         let state = record.slot.take(|| {
-            record.version.fetch_add(1, AcqRel);
+            // Who sees anything of the next flow sees this, too: there is a fence before that.
+            record.version.fetch_add(1, Relaxed);
         });
         let index = self.index.load();
         self.change(|| index.remove(index.hash(key), Found { record: number, reply: false }));
@@ -371,6 +430,17 @@ impl<K: TableKey, S: Slot> Flows<K, S> {
         let swept = book.parts.get(part).map_or(now, |part| part.swept);
         if now.saturating_sub(swept) >= self.interval {
             self.sweep(book, part, now, gone);
+        }
+    }
+
+    /// Checks all parts that were not checked during the last interval: what comes to a full table must not check all of
+    /// it each time.
+    fn sweep_again(&self, book: &mut Book, now: u64, gone: &mut impl FnMut(S::State)) {
+        for part in 0..PARTS {
+            let swept = book.parts.get(part).map_or(now, |part| part.swept);
+            if now.abs_diff(swept) >= self.interval {
+                self.sweep(book, part, now, gone);
+            }
         }
     }
 
@@ -494,7 +564,7 @@ mod tests {
         let mut random = fastrand::Rng::with_seed(7);
         for capacity in [3, 20, 1000] {
             let (table, mut plain) =
-                (Flows::new(capacity, 50, 10), HashMap::<u8, (u64, u64)>::new());
+                (Flows::new(capacity, 50, 0), HashMap::<u8, (u64, u64)>::new());
             let (mut now, mut next, mut ended) = (0, 0u64, 0);
             for _ in 0..5000 {
                 now += random.u64(0..8);
@@ -528,7 +598,7 @@ mod tests {
 
     #[test]
     fn flows_time_out_though_the_clock_was_set_back() {
-        let table = Flows::<_, Fixed>::new(1, 50, 10);
+        let table = Flows::<_, Fixed>::new(1, 50, 0);
         let come = |key: u8, now| {
             let index = table.index.load();
             table.number_by(&index, flow(key), now, || Some(0), |_| ()).is_some()
@@ -583,7 +653,7 @@ mod tests {
                         }
                         let (index, new) = (numbers.index.load(), || Some(key.into()));
                         let number = numbers.number_by(&index, flow(key), now, new, |_| ());
-                        assert!(number.is_none_or(|number| number == key.into()));
+                        assert!(number.is_none_or(|number| number == u64::from(key)));
                     }
                 });
             }

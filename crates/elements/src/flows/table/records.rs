@@ -5,19 +5,21 @@
 
 use std::ops::Range;
 use std::sync::OnceLock;
-use std::sync::atomic::AtomicUsize;
-use std::sync::atomic::Ordering::{Acquire, Relaxed, Release};
+
+use millrace_core::sync::IS_MODEL;
+use millrace_core::sync::atomic::AtomicUsize;
+use millrace_core::sync::atomic::Ordering::Relaxed;
 
 /// Records by number, counted from 0.
 pub(crate) struct Records<R> {
     chunks: [OnceLock<Box<[R]>>; CHUNKS],
-    /// The number of records.
+    /// The number of records. It orders nothing: who reads it has the lock, or sees a chunk or does not.
     len: AtomicUsize,
 }
 
 const CHUNKS: usize = 25;
 /// The length of the first chunk.
-const FIRST: usize = 64;
+const FIRST: usize = if IS_MODEL { 1 } else { 64 };
 
 impl<R> Records<R> {
     pub(crate) fn new() -> Self {
@@ -34,7 +36,7 @@ impl<R> Records<R> {
 
     /// The numbers of all records.
     pub(crate) fn numbers(&self) -> Range<u32> {
-        0..u32::try_from(self.len.load(Acquire)).unwrap_or(u32::MAX)
+        0..u32::try_from(self.len.load(Relaxed)).unwrap_or(u32::MAX)
     }
 
     /// Every record.
@@ -49,8 +51,16 @@ impl<R> Records<R> {
         let chunk = (number + FIRST).ilog2() - FIRST.ilog2();
         let len = FIRST << chunk;
         self.chunks.get(chunk as usize)?.get_or_init(|| (0..len).map(|_| new()).collect());
-        self.len.store(number + 1, Release);
+        self.len.store(number + 1, Relaxed);
         u32::try_from(number).ok()
+    }
+
+    /// The size in bytes with this many records.
+    pub(crate) fn bytes_for(records: usize) -> usize {
+        let last = (records.saturating_sub(1).saturating_add(FIRST)).ilog2() - FIRST.ilog2();
+        // Each chunk is as long as all before it together, and one first one more.
+        let all = (FIRST << (last as usize + 1).min(CHUNKS)) - FIRST;
+        all.saturating_mul(size_of::<R>())
     }
 
     /// The size in bytes.

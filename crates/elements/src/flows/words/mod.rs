@@ -1,5 +1,7 @@
 //! Words in packet data: finding and replacing them.
 
+pub(crate) mod search;
+
 use millrace_core::headers::{Header, Ipv4Header, protocol};
 use millrace_core::{View, checksum};
 
@@ -18,7 +20,7 @@ pub(crate) fn find(bytes: &[u8], word: &[u8]) -> Option<usize> {
 
 /// The start of a packet's payload: after its TCP or UDP header, after the IP header for another protocol, and at the
 /// start of a packet without an IP header.
-pub(super) fn payload(packet: &View) -> usize {
+pub(crate) fn payload(packet: &View) -> usize {
     let Some(bytes) = packet.network_data() else { return 0 };
     let before = packet.len().saturating_sub(bytes.len());
     let Some((ip, _)) = Ipv4Header::view(bytes) else { return 0 };
@@ -26,7 +28,7 @@ pub(super) fn payload(packet: &View) -> usize {
 }
 
 /// Replaces the `len` bytes at `at` with `new`; the packet's length may change.
-pub(super) fn replace(packet: &mut View, at: usize, len: usize, new: &[u8]) {
+pub(crate) fn replace(packet: &mut View, at: usize, len: usize, new: &[u8]) {
     let old = packet.len();
     let Some(end) = at.checked_add(len).filter(|&end| end <= old) else { return };
     if new.len() > len {
@@ -45,7 +47,7 @@ pub(super) fn replace(packet: &mut View, at: usize, len: usize, new: &[u8]) {
 }
 
 /// Corrects the lengths and checksums in a packet's headers after its payload has grown by `grown` bytes.
-pub(super) fn make_headers_right(packet: &mut View, grown: i64) {
+pub(crate) fn make_headers_right(packet: &mut View, grown: i64) {
     let Some(bytes) = packet.network_data_mut() else { return };
     let Some((ip, _)) = Ipv4Header::view(bytes) else { return };
     let (source, destination) = (ip.source(), ip.destination());

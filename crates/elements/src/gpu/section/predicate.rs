@@ -71,7 +71,7 @@ impl Predicate {
             known.map(|(_, placed)| inspection.name_of(placed.element).to_owned()).collect();
         let message = match element {
             Some(element) => {
-                format!("‘{}’ is no element of this GPU section", inspection.described(element))
+                format!("‘{}’ is not an element of this GPU section", inspection.described(element))
             }
             None => format!("no element named ‘{}’", self.element),
         };

@@ -4,7 +4,7 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, OnceLock};
 use std::time::Duration;
 
-use millrace_core::{Init, Lock, Refused};
+use millrace_core::{Init, Lock, Need, Refused};
 use millrace_gpu::cuda;
 use millrace_gpu::device::WhyNot;
 use millrace_gpu::host::{self, Fast, Simulator};
@@ -143,16 +143,25 @@ impl Runtime {
         let threads = init.threads().count_ones() as usize;
         self.take_memory(section, threads)?;
         match section.prepare(threads.max(1)) {
-            Ok(caps) => self.tell(init, &format!("GPU sections run on {}", caps.name)),
-            Err(error) if self.options().device.is_free() => self.tell(
-                init,
-                &format!("GPU sections run on the CPU elements until there is a device: {error}"),
-            ),
+            Ok(caps) => {
+                init.needs((caps.backend == "cuda").then(driver));
+                self.tell(init, &format!("GPU sections run on {}", caps.name));
+            }
+            Err(error) if self.options().device.is_free() => {
+                init.needs([driver()]);
+                self.tell(
+                    init,
+                    &format!(
+                        "GPU sections run on the CPU elements until there is a device: {error}"
+                    ),
+                );
+            }
             Err(DeviceError::Unsupported(why)) => return Err(Refused(why)),
             // The device was never available, so it was not lost.
             Err(DeviceError::Lost(why)) => {
                 return Err(Refused(format!(
-                    "the GPU that GPURuntime asks for is not to be had: {why} (DEVICE auto takes what there is)"
+                    "the GPU that GPURuntime asks for is not available: {why} (DEVICE auto uses \
+                     what is available)"
                 )));
             }
             Err(error) => return Err(Refused(error.to_string())),
@@ -196,4 +205,9 @@ impl Runtime {
             init.router().chatter(message);
         }
     }
+}
+
+/// What a GPU needs.
+fn driver() -> Need {
+    Need::Unknown("the GPU's driver opens devices and files of its own".to_owned())
 }

@@ -48,11 +48,11 @@ fn strays(roles: &Roles, walked: &[usize], found: &[Layout], inspection: &mut In
     }
     for element in first {
         let before: Vec<usize> = inspection.coming(element).map(|(_, (from, _), _)| from).collect();
-        let message = format!("‘{}’ stands in no GPU section", inspection.described(element));
+        let message = format!("‘{}’ is not in a GPU section", inspection.described(element));
         let left = found.iter().find(|layout| before.contains(&layout.debatcher));
         let help = match left {
             Some(layout) => format!(
-                "packets leave their section by ‘{}’ before they come here; {SHAPE}",
+                "packets leave their section at ‘{}’, before this element; {SHAPE}",
                 inspection.described(layout.debatcher)
             ),
             None => format!("{SHAPE}: put a Batcher before it"),
@@ -77,7 +77,7 @@ impl Expected {
             (Self::ToDevice, Some(Role::Batcher(_))) => "a GPU section has one Batcher",
             (Self::ToDevice, Some(Role::Stage(_))) => "put HostToDeviceMemcpy before it",
             (Self::Stages, None) => {
-                "it works on the CPU: put it before the Batcher or behind the Debatcher"
+                "it works on the CPU: put it before the Batcher or after the Debatcher"
             }
             (Self::Stages, Some(Role::CompletionQueue(_) | Role::Debatcher(..))) => {
                 "put DeviceToHostMemcpy before it"
@@ -115,7 +115,7 @@ impl Walk<'_, '_> {
         }
         if !matches!(self.roles.get(&at), Some(Role::ToDevice)) {
             let before = self.name(layout.balancer.unwrap_or(self.batcher));
-            let why = format!("‘{before}’ is to lead to HostToDeviceMemcpy");
+            let why = format!("‘{before}’ must lead to HostToDeviceMemcpy");
             return self.out_of_place(at, way, Expected::ToDevice, &why);
         }
         self.come_to(at, &[layout.balancer.unwrap_or(self.batcher)])?;
@@ -127,7 +127,7 @@ impl Walk<'_, '_> {
         self.order.reverse();
         if self.order.is_empty() {
             let message =
-                format!("nothing is done in the GPU section of ‘{}’", self.name(self.batcher));
+                format!("the GPU section of ‘{}’ contains no GPU element", self.name(self.batcher));
             let finding = Diagnostic::error(self.inspection.span_of(at), message);
             return self.refuse(
                 finding.help("put GPU elements between HostToDeviceMemcpy and DeviceToHostMemcpy"),
@@ -149,7 +149,7 @@ impl Walk<'_, '_> {
         }
         if !matches!(self.roles.get(&at), Some(Role::Debatcher(..))) {
             let before = self.name(before);
-            let why = format!("‘{before}’ is to lead to Debatcher");
+            let why = format!("‘{before}’ must lead to Debatcher");
             return self.out_of_place(at, way, Expected::Debatcher, &why);
         }
         self.come_to(at, &[before])?;
@@ -168,7 +168,8 @@ impl Walk<'_, '_> {
                 return self.looped(at, way);
             }
             _ => {
-                let why = "between HostToDeviceMemcpy and DeviceToHostMemcpy is room for GPU elements only";
+                let why = "only GPU elements may be between HostToDeviceMemcpy and \
+                           DeviceToHostMemcpy";
                 return self.out_of_place(at, way, Expected::Stages, why);
             }
         }
@@ -211,9 +212,10 @@ impl Walk<'_, '_> {
                     self.name(later)
                 );
                 let finding = Diagnostic::error(way_there, message);
-                let finding = finding.remark(way, "another way ends here");
+                let finding = finding.remark(way, "another path ends here");
                 self.refuse(finding.help(
-                    "lead all branches to one DeviceToHostMemcpy; a Dispatcher after the Debatcher parts the packets",
+                    "connect all branches to one DeviceToHostMemcpy; a Dispatcher after the \
+                     Debatcher separates the packets",
                 ))
             }
         }
@@ -254,18 +256,19 @@ impl Walk<'_, '_> {
                 self.name(other),
                 self.name(at)
             );
-            let help = "a section has elements of its own; its Batcher takes packets of any number of elements";
+            let help = "sections cannot share elements; a Batcher accepts packets from any \
+                        number of elements";
             return self.refuse(Diagnostic::error(way, message).help(help));
         }
         let message = format!(
-            "packets of ‘{}’ come to ‘{}’ past ‘{}’",
+            "packets of ‘{}’ reach ‘{}’ without passing ‘{}’",
             self.name(from),
             self.name(at),
             self.name(self.batcher)
         );
         self.refuse(
             Diagnostic::error(way, message)
-                .help("packets get into a GPU section by its Batcher only"),
+                .help("packets may enter a GPU section only through its Batcher"),
         )
     }
 
@@ -290,7 +293,7 @@ impl Walk<'_, '_> {
             };
             if before >= place || !layout.is_passed(before, place) {
                 let message = format!(
-                    "‘{}’ has not decided yet when packets come to ‘{}’",
+                    "‘{}’ has not decided yet when packets reach ‘{}’",
                     only.element,
                     self.name(element)
                 );
@@ -336,7 +339,7 @@ impl Walk<'_, '_> {
     }
 
     fn looped<T>(&mut self, at: usize, way: Span) -> Option<T> {
-        let message = format!("‘{}’ comes after itself: a GPU section has no loops", self.name(at));
+        let message = format!("‘{}’ is in a loop: a GPU section cannot have loops", self.name(at));
         self.refuse(Diagnostic::error(way, message))
     }
 
@@ -349,14 +352,14 @@ impl Walk<'_, '_> {
     ) -> Option<T> {
         let span = self.inspection.span_of(at);
         let message = format!(
-            "‘{}’ is out of place in the GPU section of ‘{}’: {why}",
+            "‘{}’ is in the wrong place in the GPU section of ‘{}’: {why}",
             self.name(at),
             self.name(self.batcher)
         );
         let mut finding = Diagnostic::error(span, message);
         // Omitted if the element is declared in the connection itself.
         if span.is_none_or(|span| span.start != way.start) {
-            finding = finding.remark(way, "the section comes to it here");
+            finding = finding.remark(way, "the section reaches it here");
         }
         self.refuse(finding.help(expected.help(self.roles.get(&at))))
     }

@@ -8,7 +8,7 @@ use std::time::{Duration, Instant};
 
 use arc_swap::{ArcSwap, Guard};
 use millrace_core::args::{Arg, ArgError, ArgText, FileName, Scope};
-use millrace_core::{Args, Inspection, Lock};
+use millrace_core::{Args, Inspection, Lock, Need};
 use millrace_match::patterns::{
     Content, EngineChoice, Format, Matcher, PatternSet, PlainOptions, Rule, StreamMatcher,
 };
@@ -80,6 +80,7 @@ impl Source {
     pub(crate) fn configure(args: &mut Args<'_>) -> Self {
         let patterns: Vec<Vec<u8>> = args.repeated("PATTERN");
         let file: Option<FileName> = args.optional("FILE");
+        args.needs(file.as_ref().and_then(Need::read));
         let format = args.keyword("FORMAT", FormatName::default());
         let nocase = args.keyword("NOCASE", false);
         for pattern in &patterns {
@@ -88,7 +89,7 @@ impl Source {
             }
         }
         if file.is_none() && patterns.is_empty() && !args.has_errors() {
-            args.error((), "there is nothing to search for: FILE or PATTERN is missing");
+            args.error((), "there are no patterns: FILE or PATTERN is missing");
         }
         Self { file, patterns, format, nocase }
     }

@@ -1,7 +1,7 @@
 //! TCP streams, one per direction of a connection: the state of the search, and how far it has got.
 
-use millrace_core::InRound;
 use millrace_core::headers::{TcpHeader, tcp_flags};
+use millrace_core::{Footprint, InRound};
 use millrace_match::patterns::{Kind, StreamMatcher, StreamState, Text};
 
 use super::payload::Located;
@@ -63,6 +63,11 @@ impl Streams {
         self.0.with(at, key, now, new, |_| (), act).is_some()
     }
 
+    /// What the streams take when there are as many as there may be.
+    pub(crate) fn footprint(&self) -> Footprint {
+        self.0.footprint()
+    }
+
     /// The number of streams.
     pub(crate) fn count(&self, now: u64) -> usize {
         self.0.count(now, |_| ())
@@ -84,7 +89,7 @@ fn segment<'a>(packet: &Located<'a>) -> Option<(WideKey, &'a TcpHeader)> {
     let (source, destination) = packet.ends()?;
     let (source, destination) = (source.bits(), destination.bits());
     let ports = u32::from(from) << 16 | u32::from(to);
-    Some((WideKey { source, destination, ports }, header))
+    Some((WideKey { source, destination, ports, space: 0 }, header))
 }
 
 impl Stream {

@@ -3,7 +3,7 @@
 use std::sync::atomic::{AtomicU8, Ordering::Relaxed};
 
 use millrace_core::args::Args;
-use millrace_core::{Failed, Handlers, Lock, Reason, Setup, View, Way};
+use millrace_core::{Element, Failed, Handlers, Lock, Reason, Setup, View, Way};
 
 /// The bits to set, and the text of the argument that gave them.
 pub(crate) struct TosBits {
@@ -47,12 +47,18 @@ impl TosBits {
         Way::ON
     }
 
-    /// Declares the handler of class `E`, which holds bits.
-    pub(crate) fn handler<E: 'static>(
+    /// Declares the handlers of class `E`, which holds bits.
+    pub(crate) fn handler<E: Element>(
         handlers: &mut Handlers<E>,
         field: &'static Field,
         of: fn(&E) -> &Self,
     ) {
+        handlers.reconfigure(move |element, new| {
+            let (this, new) = (of(element), of(&new));
+            this.bits.store(new.bits.load(Relaxed), Relaxed);
+            this.text.lock().clone_from(&new.text.lock());
+            Ok(())
+        });
         handlers.read(field.handler, move |element, _| of(element).text.lock().clone());
         handlers.write(field.handler, move |element, call| {
             let mut args = call.args();

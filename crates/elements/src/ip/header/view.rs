@@ -2,28 +2,47 @@
 
 use std::net::Ipv4Addr;
 
-use millrace_core::Packet;
 use millrace_core::checksum::Sum;
 use millrace_core::headers::{Header, Ipv4Header, Options, ipv4_option};
+use millrace_core::{Packet, Reason, View, Way};
 
 /// The IP header of a packet; `None` if it has none.
 #[inline(always)]
-pub(crate) fn network_header(packet: &Packet) -> Option<&Ipv4Header> {
+pub fn network_header(packet: &Packet) -> Option<&Ipv4Header> {
     Some(Ipv4Header::view(packet.network_data()?)?.0)
 }
 
 /// The IP header of a packet, for writing; `None` if it has none.
 #[inline(always)]
-pub(crate) fn network_header_mut(packet: &mut Packet) -> Option<&mut Ipv4Header> {
+pub fn network_header_mut(packet: &mut Packet) -> Option<&mut Ipv4Header> {
     // Don't copy a packet without the header.
     network_header(packet)?;
     Some(Ipv4Header::view_mut(packet.network_data_mut()?)?.0)
 }
 
+/// Makes a packet begin with a header that was stripped from it; `header` is where it is.
+#[inline(always)]
+pub fn unstrip_to(packet: &mut View, header: Option<isize>) -> Way {
+    match header {
+        Some(0..) => Way::ON,
+        Some(offset) if packet.unstrip(offset.unsigned_abs()) => Way::ON,
+        _ => Way::drop(Reason::NoHeader),
+    }
+}
+
+/// Exchanges the ports at the beginning of a TCP or UDP header; both have at least eight bytes.
+#[inline(always)]
+pub fn swap_ports(transport: &mut [u8]) {
+    if let Some([a, b, c, d, ..]) = transport.first_chunk_mut::<8>() {
+        std::mem::swap(a, c);
+        std::mem::swap(b, d);
+    }
+}
+
 /// The sum of the pseudo-header of a packet whose transport header and data have `len` bytes. With a source route, the
 /// final destination is used (RFC 1122, 3.2.1.8).
 #[inline]
-pub(crate) fn pseudo_header(packet: &Packet, len: u16) -> Sum {
+pub fn pseudo_header(packet: &Packet, len: u16) -> Sum {
     let Some(bytes) = packet.network_data() else { return Sum::of(&[]) };
     let Some((ip, behind)) = Ipv4Header::view(bytes) else { return Sum::of(&[]) };
     let destination = match ip.header_len() {

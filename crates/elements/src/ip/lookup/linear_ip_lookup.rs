@@ -43,46 +43,30 @@
 //! # See also
 //! RadixIPLookup, DirectIPLookup, StaticIPLookup
 
-use std::sync::Arc;
+use std::net::Ipv4Addr;
 
-use millrace_core::{Class, Element, Failed, Handlers, Offers, Setup, register};
+use millrace_core::{Class, Failed, Handlers, Setup, register};
 
-use super::RouteLookup;
-use super::direct_ip_lookup::{
-    LINEAR, Routing, RoutingElement, read_handlers, routes_packets, write_handlers,
-};
+use super::routing::{LINEAR, Lookup, LookupClass, Routing, RoutingOf, write_handlers};
 use super::tables::linear::LinearWriter;
 use super::tables::rib::Order;
 
-/// The element; its manual is at the top of the file.
-pub struct LinearIpLookup(Routing<LinearWriter>);
+/// The class; its manual is at the top of the file.
+pub struct LinearIpLookup;
 
-register!(LinearIpLookup, "linear_ip_lookup.rs");
-routes_packets!(LinearIpLookup);
+register!(Lookup<LinearIpLookup>, "linear_ip_lookup.rs");
 
-impl Element for LinearIpLookup {
+impl LookupClass for LinearIpLookup {
     const CLASS: Class = Class::new("LinearIPLookup", "1/-", "h/h");
-    type Local = ();
-
-    fn configure(setup: &mut Setup<'_>) -> Result<Self, Failed> {
-        let routing = Routing::configure(setup, Order::FirstFree)?;
-        Ok(Self(routing.complaining(&LINEAR)))
-    }
-
-    fn capabilities(self: &Arc<Self>, offers: &mut Offers<'_>) {
-        offers.provide::<dyn RouteLookup>(self.clone());
-    }
-
-    fn handlers(handlers: &mut Handlers<Self>) {
-        read_handlers(handlers);
-        write_handlers(handlers);
-    }
-}
-
-impl RoutingElement for LinearIpLookup {
+    type Address = Ipv4Addr;
     type Writer = LinearWriter;
 
-    fn routing(&self) -> &Routing<LinearWriter> {
-        &self.0
+    fn configure(setup: &mut Setup<'_>) -> Result<RoutingOf<Self>, Failed> {
+        let routing = Routing::configure(setup, Order::FirstFree)?;
+        Ok(routing.complaining(&LINEAR))
+    }
+
+    fn handlers(handlers: &mut Handlers<Lookup<Self>>) {
+        write_handlers(handlers);
     }
 }

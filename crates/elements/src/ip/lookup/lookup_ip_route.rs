@@ -35,46 +35,27 @@
 //! # See also
 //! StaticIPLookup, RadixIPLookup, DirectIPLookup
 
-use std::sync::Arc;
+use std::net::Ipv4Addr;
 
-use millrace_core::{Class, Element, Failed, Handlers, Offers, Setup, register};
+use millrace_core::{Class, Failed, Setup, register};
 
-use super::RouteLookup;
-use super::direct_ip_lookup::{
-    ROUTE_TABLE, Routing, RoutingElement, read_handlers, routes_packets,
-};
+use super::routing::{Lookup, LookupClass, ROUTE_TABLE, Routing, RoutingOf};
 use super::tables::radix::RadixWriter;
 use super::tables::rib::Order;
 
-/// The element; its manual is at the top of the file.
-pub struct LookupIpRoute(Routing<RadixWriter>);
+/// The class; its manual is at the top of the file.
+pub struct LookupIpRoute;
 
-register!(LookupIpRoute, "lookup_ip_route.rs");
-routes_packets!(LookupIpRoute);
+register!(Lookup<LookupIpRoute>, "lookup_ip_route.rs");
 
-impl Element for LookupIpRoute {
+impl LookupClass for LookupIpRoute {
     const CLASS: Class =
         Class::new("LookupIPRoute", "1/-", "h/h").aliases(&["LookupIPRoute2", "LookupIPRouteMP"]);
-    type Local = ();
-
-    fn configure(setup: &mut Setup<'_>) -> Result<Self, Failed> {
-        let routing = Routing::configure(setup, Order::LastLeft)?;
-        Ok(Self(routing.complaining(&ROUTE_TABLE)))
-    }
-
-    fn capabilities(self: &Arc<Self>, offers: &mut Offers<'_>) {
-        offers.provide::<dyn RouteLookup>(self.clone());
-    }
-
-    fn handlers(handlers: &mut Handlers<Self>) {
-        read_handlers(handlers);
-    }
-}
-
-impl RoutingElement for LookupIpRoute {
+    type Address = Ipv4Addr;
     type Writer = RadixWriter;
 
-    fn routing(&self) -> &Routing<RadixWriter> {
-        &self.0
+    fn configure(setup: &mut Setup<'_>) -> Result<RoutingOf<Self>, Failed> {
+        let routing = Routing::configure(setup, Order::LastLeft)?;
+        Ok(routing.complaining(&ROUTE_TABLE))
     }
 }

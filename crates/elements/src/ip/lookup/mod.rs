@@ -43,6 +43,7 @@ pub mod lookup_ip_route;
 pub mod radix_ip_lookup;
 pub mod range_ip_lookup;
 mod routes;
+pub(crate) mod routing;
 pub mod sorted_ip_lookup;
 pub mod static_ip_lookup;
 pub(crate) mod tables;

@@ -44,48 +44,33 @@
 //! # See also
 //! DirectIPLookup, RangeIPLookup, LinearIPLookup
 
-use std::sync::Arc;
+use std::net::Ipv4Addr;
 
-use millrace_core::{Class, Element, Failed, Handlers, Offers, Setup, register};
+use millrace_core::{Class, Failed, Handlers, Setup, register};
 
-use super::RouteLookup;
-use super::direct_ip_lookup::{
-    ROUTE_TABLE, Routing, RoutingElement, flush_handler, read_handlers, routes_packets,
-    write_handlers,
+use super::routing::{
+    Lookup, LookupClass, ROUTE_TABLE, Routing, RoutingOf, flush_handler, write_handlers,
 };
 use super::tables::radix::RadixWriter;
 use super::tables::rib::Order;
 
-/// The element; its manual is at the top of the file.
-pub struct RadixIpLookup(Routing<RadixWriter>);
+/// The class; its manual is at the top of the file.
+pub struct RadixIpLookup;
 
-register!(RadixIpLookup, "radix_ip_lookup.rs");
-routes_packets!(RadixIpLookup);
+register!(Lookup<RadixIpLookup>, "radix_ip_lookup.rs");
 
-impl Element for RadixIpLookup {
+impl LookupClass for RadixIpLookup {
     const CLASS: Class = Class::new("RadixIPLookup", "1/-", "h/h");
-    type Local = ();
-
-    fn configure(setup: &mut Setup<'_>) -> Result<Self, Failed> {
-        let routing = Routing::configure(setup, Order::LastLeft)?;
-        Ok(Self(routing.complaining(&ROUTE_TABLE)))
-    }
-
-    fn capabilities(self: &Arc<Self>, offers: &mut Offers<'_>) {
-        offers.provide::<dyn RouteLookup>(self.clone());
-    }
-
-    fn handlers(handlers: &mut Handlers<Self>) {
-        read_handlers(handlers);
-        write_handlers(handlers);
-        flush_handler(handlers);
-    }
-}
-
-impl RoutingElement for RadixIpLookup {
+    type Address = Ipv4Addr;
     type Writer = RadixWriter;
 
-    fn routing(&self) -> &Routing<RadixWriter> {
-        &self.0
+    fn configure(setup: &mut Setup<'_>) -> Result<RoutingOf<Self>, Failed> {
+        let routing = Routing::configure(setup, Order::LastLeft)?;
+        Ok(routing.complaining(&ROUTE_TABLE))
+    }
+
+    fn handlers(handlers: &mut Handlers<Lookup<Self>>) {
+        write_handlers(handlers);
+        flush_handler(handlers);
     }
 }

@@ -45,48 +45,33 @@
 //! # See also
 //! DirectIPLookup, RadixIPLookup
 
-use std::sync::Arc;
+use std::net::Ipv4Addr;
 
-use millrace_core::{Class, Element, Failed, Handlers, Offers, Setup, register};
+use millrace_core::{Class, Failed, Handlers, Setup, register};
 
-use super::RouteLookup;
-use super::direct_ip_lookup::{
-    Routing, RoutingElement, flush_handler, hashed_table_handler, read_handlers, routes_packets,
-    write_handlers,
+use super::routing::{
+    Lookup, LookupClass, Routing, RoutingOf, flush_handler, hashed_table_handler, write_handlers,
 };
 use super::tables::range::RangesWriter;
 use super::tables::rib::Order;
 
-/// The element; its manual is at the top of the file.
-pub struct RangeIpLookup(Routing<RangesWriter>);
+/// The class; its manual is at the top of the file.
+pub struct RangeIpLookup;
 
-register!(RangeIpLookup, "range_ip_lookup.rs");
-routes_packets!(RangeIpLookup);
+register!(Lookup<RangeIpLookup>, "range_ip_lookup.rs");
 
-impl Element for RangeIpLookup {
+impl LookupClass for RangeIpLookup {
     const CLASS: Class = Class::new("RangeIPLookup", "1/-", "h/h");
-    type Local = ();
+    type Address = Ipv4Addr;
+    type Writer = RangesWriter;
 
-    fn configure(setup: &mut Setup<'_>) -> Result<Self, Failed> {
-        Routing::configure(setup, Order::Address).map(Self)
+    fn configure(setup: &mut Setup<'_>) -> Result<RoutingOf<Self>, Failed> {
+        Routing::configure(setup, Order::Address)
     }
 
-    fn capabilities(self: &Arc<Self>, offers: &mut Offers<'_>) {
-        offers.provide::<dyn RouteLookup>(self.clone());
-    }
-
-    fn handlers(handlers: &mut Handlers<Self>) {
-        read_handlers(handlers);
+    fn handlers(handlers: &mut Handlers<Lookup<Self>>) {
         hashed_table_handler(handlers);
         write_handlers(handlers);
         flush_handler(handlers);
-    }
-}
-
-impl RoutingElement for RangeIpLookup {
-    type Writer = RangesWriter;
-
-    fn routing(&self) -> &Routing<RangesWriter> {
-        &self.0
     }
 }

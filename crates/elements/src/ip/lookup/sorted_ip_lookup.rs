@@ -42,50 +42,35 @@
 //! # See also
 //! LinearIPLookup, RadixIPLookup
 
-use std::sync::Arc;
+use std::net::Ipv4Addr;
 
-use millrace_core::{Class, Element, Failed, Handlers, Offers, Setup, register};
+use millrace_core::{Class, Failed, Handlers, Setup, register};
 
-use super::RouteLookup;
-use super::direct_ip_lookup::{
-    LINEAR, Routing, RoutingElement, read_handlers, routes_packets, sorted_table_handler,
-    write_handlers,
+use super::routing::{
+    LINEAR, Lookup, LookupClass, Routing, RoutingOf, sorted_table_handler, write_handlers,
 };
 use super::tables::linear::SortedWriter;
 use super::tables::rib::Order;
 
-/// The element; its manual is at the top of the file.
-pub struct SortedIpLookup(Routing<SortedWriter>);
+/// The class; its manual is at the top of the file.
+pub struct SortedIpLookup;
 
-register!(SortedIpLookup, "sorted_ip_lookup.rs");
-routes_packets!(SortedIpLookup);
+register!(Lookup<SortedIpLookup>, "sorted_ip_lookup.rs");
 
-impl Element for SortedIpLookup {
+impl LookupClass for SortedIpLookup {
     const CLASS: Class = Class::new("SortedIPLookup", "1/-", "h/h");
-    type Local = ();
+    type Address = Ipv4Addr;
+    type Writer = SortedWriter;
 
-    fn configure(setup: &mut Setup<'_>) -> Result<Self, Failed> {
+    fn configure(setup: &mut Setup<'_>) -> Result<RoutingOf<Self>, Failed> {
         let advice = "SortedIPLookup is deprecated; use LinearIPLookup or RadixIPLookup instead";
         setup.args.warn((), advice);
         let routing = Routing::configure(setup, Order::FirstFree)?;
-        Ok(Self(routing.complaining(&LINEAR)))
+        Ok(routing.complaining(&LINEAR))
     }
 
-    fn capabilities(self: &Arc<Self>, offers: &mut Offers<'_>) {
-        offers.provide::<dyn RouteLookup>(self.clone());
-    }
-
-    fn handlers(handlers: &mut Handlers<Self>) {
-        read_handlers(handlers);
+    fn handlers(handlers: &mut Handlers<Lookup<Self>>) {
         sorted_table_handler(handlers);
         write_handlers(handlers);
-    }
-}
-
-impl RoutingElement for SortedIpLookup {
-    type Writer = SortedWriter;
-
-    fn routing(&self) -> &Routing<SortedWriter> {
-        &self.0
     }
 }

@@ -35,43 +35,26 @@
 //! # See also
 //! LinearIPLookup, RadixIPLookup, DirectIPLookup
 
-use std::sync::Arc;
+use std::net::Ipv4Addr;
 
-use millrace_core::{Class, Element, Failed, Handlers, Offers, Setup, register};
+use millrace_core::{Class, Failed, Setup, register};
 
-use super::RouteLookup;
-use super::direct_ip_lookup::{LINEAR, Routing, RoutingElement, read_handlers, routes_packets};
+use super::routing::{LINEAR, Lookup, LookupClass, Routing, RoutingOf};
 use super::tables::linear::LinearWriter;
 use super::tables::rib::Order;
 
-/// The element; its manual is at the top of the file.
-pub struct StaticIpLookup(Routing<LinearWriter>);
+/// The class; its manual is at the top of the file.
+pub struct StaticIpLookup;
 
-register!(StaticIpLookup, "static_ip_lookup.rs");
-routes_packets!(StaticIpLookup);
+register!(Lookup<StaticIpLookup>, "static_ip_lookup.rs");
 
-impl Element for StaticIpLookup {
+impl LookupClass for StaticIpLookup {
     const CLASS: Class = Class::new("StaticIPLookup", "1/-", "h/h");
-    type Local = ();
-
-    fn configure(setup: &mut Setup<'_>) -> Result<Self, Failed> {
-        let routing = Routing::configure(setup, Order::FirstFree)?;
-        Ok(Self(routing.complaining(&LINEAR)))
-    }
-
-    fn capabilities(self: &Arc<Self>, offers: &mut Offers<'_>) {
-        offers.provide::<dyn RouteLookup>(self.clone());
-    }
-
-    fn handlers(handlers: &mut Handlers<Self>) {
-        read_handlers(handlers);
-    }
-}
-
-impl RoutingElement for StaticIpLookup {
+    type Address = Ipv4Addr;
     type Writer = LinearWriter;
 
-    fn routing(&self) -> &Routing<LinearWriter> {
-        &self.0
+    fn configure(setup: &mut Setup<'_>) -> Result<RoutingOf<Self>, Failed> {
+        let routing = Routing::configure(setup, Order::FirstFree)?;
+        Ok(routing.complaining(&LINEAR))
     }
 }

@@ -48,46 +48,32 @@
 //! GetIP6Address, CheckIP6Header, DirectIPLookup
 
 use std::net::Ipv6Addr;
-use std::sync::Arc;
 
-use millrace_core::{Class, Element, Failed, Handlers, Offers, Setup, register};
+use millrace_core::{Class, Failed, Handlers, Setup, register};
 
 use super::tree::TreeWriter;
-use crate::ip::lookup::direct_ip_lookup::{
-    Routing, RoutingElement, flush_handler, read_handlers, routes_packets, write_handlers,
+use crate::ip::lookup::Order;
+use crate::ip::lookup::routing::{
+    Lookup, LookupClass, Routing, RoutingOf, flush_handler, write_handlers,
 };
-use crate::ip::lookup::{Order, RouteLookup};
 
-/// The element; its manual is at the top of the file.
-pub struct LookupIp6Route(Routing<TreeWriter, Ipv6Addr>);
+/// The class; its manual is at the top of the file.
+pub struct LookupIp6Route;
 
-register!(LookupIp6Route, "lookup_ip6_route.rs");
-routes_packets!(LookupIp6Route);
+register!(Lookup<LookupIp6Route>, "lookup_ip6_route.rs");
 
-impl Element for LookupIp6Route {
+impl LookupClass for LookupIp6Route {
     const CLASS: Class = Class::new("LookupIP6Route", "1/-", "h/h");
-    type Local = ();
-
-    fn configure(setup: &mut Setup<'_>) -> Result<Self, Failed> {
-        Routing::configure(setup, Order::FirstFree).map(Self)
-    }
-
-    fn capabilities(self: &Arc<Self>, offers: &mut Offers<'_>) {
-        offers.provide::<dyn RouteLookup<Ipv6Addr>>(self.clone());
-    }
-
-    fn handlers(handlers: &mut Handlers<Self>) {
-        read_handlers(handlers);
-        write_handlers(handlers);
-        flush_handler(handlers);
-    }
-}
-
-impl RoutingElement<Ipv6Addr> for LookupIp6Route {
+    type Address = Ipv6Addr;
     type Writer = TreeWriter;
 
-    fn routing(&self) -> &Routing<TreeWriter, Ipv6Addr> {
-        &self.0
+    fn configure(setup: &mut Setup<'_>) -> Result<RoutingOf<Self>, Failed> {
+        Routing::configure(setup, Order::FirstFree)
+    }
+
+    fn handlers(handlers: &mut Handlers<Lookup<Self>>) {
+        write_handlers(handlers);
+        flush_handler(handlers);
     }
 }
 

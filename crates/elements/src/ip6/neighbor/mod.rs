@@ -1,14 +1,15 @@
 //! Neighbour discovery messages (RFC 4861, 4.3 and 4.4) in their Ethernet frames, as IP6NDSolicitor and
-//! IP6NDAdvertiser send and read them: with one option, an Ethernet address.
+//! IP6NDAdvertiser send them, with one option, an Ethernet address; and read them, with any options.
 
+use std::mem::offset_of;
 use std::net::Ipv6Addr;
 
-use millrace_core::Packet;
 use millrace_core::headers::{EthernetHeader, Header, Ipv6Header, ether_type, protocol};
 use millrace_core::net::EtherAddress;
+use millrace_core::{Packet, Reason};
 use zerocopy::{FromBytes, Immutable, IntoBytes, KnownLayout, Unaligned};
 
-use super::header::outer::{fill_icmp6_checksum, header};
+use super::header::outer::{fill_icmp6_checksum, header, transport_sum};
 
 /// A neighbour solicitation or advertisement.
 #[derive(Clone, Copy, Debug, FromBytes, IntoBytes, KnownLayout, Immutable, Unaligned)]
@@ -29,6 +30,11 @@ pub(super) struct NeighborMessage {
 /// Option types.
 pub(super) const SOURCE_LINK_ADDRESS: u8 = 1;
 pub(super) const TARGET_LINK_ADDRESS: u8 = 2;
+
+/// Flags of advertisements: the sender is a router; it was asked; its address replaces another one.
+pub(super) const ROUTER: u8 = 0x80;
+pub(super) const SOLICITED: u8 = 0x40;
+pub(super) const OVERRIDE: u8 = 0x20;
 
 const LEN: usize = size_of::<NeighborMessage>();
 
@@ -72,12 +78,76 @@ impl NeighborMessage {
         packet.set_network_header(EthernetHeader::LEN as isize, Ipv6Header::LEN);
         Some(packet)
     }
+}
 
-    /// Splits a frame that may hold a message; `None` if it is too short.
-    pub(super) fn split(frame: &[u8]) -> Option<(&EthernetHeader, &Ipv6Header, &Self, &[u8])> {
-        let (ether, rest) = EthernetHeader::view(frame)?;
-        let (ip, payload) = Ipv6Header::view(rest)?;
-        let (message, _) = Self::ref_from_prefix(payload).ok()?;
-        Some((ether, ip, message, payload))
+/// A message that arrived in an Ethernet frame and is valid (RFC 4861, 7.1).
+pub(super) struct Received<'p> {
+    pub(super) frame: &'p EthernetHeader,
+    pub(super) ip: &'p Ipv6Header,
+    /// The flags of advertisements.
+    pub(super) flags: u8,
+    pub(super) target: Ipv6Addr,
+    options: &'p [u8],
+}
+
+/// Length of a message without options.
+const FIXED_LEN: usize = offset_of!(NeighborMessage, option_kind);
+
+impl<'p> Received<'p> {
+    /// Reads a message of this kind.
+    ///
+    /// # Errors
+    /// The frame is too short, holds something else or was routed; the checksum, the target or the options are wrong.
+    pub(super) fn read(bytes: &'p [u8], kind: u8) -> Result<Self, Reason> {
+        let (frame, rest) = EthernetHeader::view(bytes).ok_or(Reason::Truncated)?;
+        let (ip, payload) = Ipv6Header::view(rest).ok_or(Reason::Truncated)?;
+        let fixed = payload.first_chunk::<FIXED_LEN>().ok_or(Reason::Truncated)?;
+        let (&[found_kind, code, _, _, flags, ..], Some(target)) =
+            (fixed, fixed.last_chunk::<16>())
+        else {
+            return Err(Reason::Truncated);
+        };
+        // Routers decrement the hop limit, so no neighbour sent anything below 255.
+        let is_one = frame.ether_type.get() == ether_type::IPV6
+            && ip.next_header == protocol::ICMPV6
+            && ip.hop_limit == u8::MAX
+            && (found_kind, code) == (kind, 0);
+        let target = Ipv6Addr::from(*target);
+        if !is_one || target.is_multicast() {
+            return Err(Reason::Unexpected);
+        }
+        let message = payload.get(..ip.payload_len.get().into()).ok_or(Reason::Truncated)?;
+        let options = message.get(FIXED_LEN..).ok_or(Reason::BadLength)?;
+        if !transport_sum(ip, protocol::ICMPV6, message).is_right() {
+            return Err(Reason::BadChecksum);
+        }
+        let received = Self { frame, ip, flags, target, options };
+        match received.options().all(|option| option.is_some()) {
+            true => Ok(received),
+            false => Err(Reason::BadOption),
+        }
+    }
+
+    /// The Ethernet address in the first option of this kind.
+    pub(super) fn ether(&self, kind: u8) -> Option<EtherAddress> {
+        self.options().flatten().find_map(|option| match *option {
+            [found, 1, a, b, c, d, e, f] if found == kind => Some(EtherAddress([a, b, c, d, e, f])),
+            _ => None,
+        })
+    }
+
+    /// The options; `None`, as the last one, for one whose length is wrong.
+    fn options(&self) -> impl Iterator<Item = Option<&'p [u8]>> + use<'p> {
+        let mut rest = self.options;
+        std::iter::from_fn(move || {
+            let option = match *rest {
+                [] => return None,
+                // In units of 8 bytes.
+                [_, len, ..] if len > 0 => rest.split_at_checked(usize::from(len) * 8),
+                _ => None,
+            };
+            rest = option.map_or(&[], |(_, rest)| rest);
+            Some(option.map(|(option, _)| option))
+        })
     }
 }

@@ -23,15 +23,15 @@ pub(crate) struct Association {
     pub(crate) encryption_key: [u8; KEY_LEN],
     pub(crate) authentication_key: [u8; KEY_LEN],
     pub(crate) cipher: Aes128,
-    /// The first sequence number.
-    start: u32,
     state: Lock<State>,
 }
 
 /// The state that changes with each packet.
 pub(crate) struct State {
+    /// The first sequence number.
+    start: u32,
     /// The next sequence number to send.
-    pub(crate) next: u32,
+    next: u32,
     pub(crate) window: ReplayWindow,
 }
 
@@ -54,8 +54,11 @@ impl Association {
             encryption_key,
             authentication_key,
             cipher: Aes128::new(&encryption_key.into()),
-            start,
-            state: Lock::new(State { next: start, window: ReplayWindow::new(window, start) }),
+            state: Lock::new(State {
+                start,
+                next: start,
+                window: ReplayWindow::new(window, start),
+            }),
         });
         let mut all = ALL.write().unwrap_or_else(PoisonError::into_inner);
         all.insert(association.number, Arc::downgrade(&association));
@@ -77,8 +80,29 @@ impl Association {
     pub(crate) fn next_sequence(&self) -> u32 {
         let mut state = self.state();
         let number = state.next;
-        state.next = if number == 0 { self.start } else { number.wrapping_add(1) };
+        state.next = if number == 0 { state.start } else { number.wrapping_add(1) };
         number
+    }
+
+    /// Whether both have the same index and keys: then they are one association, with one sequence.
+    pub(crate) fn is_same(&self, other: &Self) -> bool {
+        let keys = |one: &Self| (one.spi, one.encryption_key, one.authentication_key);
+        keys(self) == keys(other)
+    }
+
+    /// Adopts the first number and the window size of another one. No number is sent or accepted a second time.
+    pub(crate) fn adopt(&self, other: &Self) {
+        let (start, size) = {
+            let other = other.state();
+            (other.start, other.window.size())
+        };
+        let mut state = self.state();
+        state.start = start;
+        // 0 comes after the last number.
+        if state.next != 0 {
+            state.next = state.next.max(start);
+        }
+        state.window.resize(size);
     }
 
     pub(crate) fn state(&self) -> MutexGuard<'_, State> {

@@ -20,6 +20,21 @@ impl ReplayWindow {
         Self { size: size.min(Self::MOST), highest, seen: 0 }
     }
 
+    /// The number of numbers in the window.
+    pub(crate) fn size(&self) -> u32 {
+        self.size
+    }
+
+    /// Changes the size. Numbers that were received stay received.
+    pub(crate) fn resize(&mut self, size: u32) {
+        let size = size.min(Self::MOST);
+        // Of the numbers that were too old before, nobody knows which were received.
+        if size > self.size {
+            self.seen |= u128::MAX.checked_shl(self.size).unwrap_or(0);
+        }
+        self.size = size;
+    }
+
     /// Checks whether a number is acceptable.
     ///
     /// # Errors
@@ -80,6 +95,22 @@ mod tests {
                 }
             }
         }
+    }
+
+    #[test]
+    fn a_window_of_another_size_accepts_nothing_a_second_time() {
+        let mut window = ReplayWindow::new(8, 0);
+        for number in [100, 97] {
+            window.take(number).unwrap();
+        }
+        window.resize(32);
+        assert_eq!(window.take(97), Err(Reason::Replayed));
+        assert_eq!(window.take(98), Ok(()));
+        // This one was too old to tell before.
+        assert_eq!(window.take(92), Err(Reason::Replayed));
+        window.resize(2);
+        assert_eq!(window.take(97), Err(Reason::Expired));
+        assert_eq!(window.take(99), Ok(()));
     }
 
     #[test]

@@ -83,6 +83,26 @@ impl Routes {
         }
     }
 
+    /// Replaces each association by the same one of `old`, so that sequences go on and packets on their way keep
+    /// theirs. Routes with the same association share it.
+    pub(super) fn go_on_from(&mut self, old: &Self) {
+        let mut known: Vec<Arc<Association>> = Vec::new();
+        for association in self.places.iter_mut().flatten().filter_map(|r| r.association.as_mut()) {
+            if let Some(same) = known.iter().find(|known| known.is_same(association)) {
+                *association = same.clone();
+                continue;
+            }
+            let mut before = old.all().filter_map(|route| route.association.as_ref());
+            if let Some(before) = before.find(|before| before.is_same(association)) {
+                if !Arc::ptr_eq(before, association) {
+                    before.adopt(association);
+                }
+                *association = before.clone();
+            }
+            known.push(association.clone());
+        }
+    }
+
     /// The text of the handler `table`.
     pub(super) fn table(&self) -> String {
         let mut text = String::new();

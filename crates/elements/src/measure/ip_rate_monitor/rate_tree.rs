@@ -10,6 +10,8 @@ pub(super) const EPOCHS: u32 = 125;
 const SCALE: u32 = 10;
 /// Each epoch has a weight of 1/32 in the average.
 const STABILITY: u32 = 5;
+/// The default limit, in bytes.
+const MOST: usize = 64 << 20;
 /// Bytes that Click uses for a counter, and for a table of 256 of them.
 const COUNTER: usize = 40;
 const TABLE: usize = 2080;
@@ -22,6 +24,8 @@ pub(super) struct RateTree {
     memory: usize,
     /// Maximum number of bytes; 0 for no limit.
     limit: usize,
+    /// Whether the limit was asked for. Then, as in Click, tables are removed only until the memory is below it.
+    is_chosen: bool,
     threshold: i32,
     folded: Option<u32>,
 }
@@ -109,8 +113,17 @@ impl Table {
 }
 
 impl RateTree {
-    pub(super) fn new(threshold: i32, limit: usize) -> Self {
-        Self { root: Table::new(), ages: Vec::new(), memory: TABLE, limit, threshold, folded: None }
+    /// A tree with a limit in bytes, 0 for none, or with the default limit.
+    pub(super) fn new(threshold: i32, limit: Option<usize>) -> Self {
+        Self {
+            root: Table::new(),
+            ages: Vec::new(),
+            memory: TABLE,
+            limit: limit.unwrap_or(MOST),
+            is_chosen: limit.is_some(),
+            threshold,
+            folded: None,
+        }
     }
 
     /// Counts an amount for an address in one direction, and returns both rates per second of the longest measured part
@@ -173,8 +186,8 @@ impl RateTree {
     /// Removes tables whose rates are both below `threshold`, as Click compares them, until there is enough memory.
     fn fold(&mut self, threshold: i32, now: u32, oldest_first: bool) {
         let enough = match self.limit {
-            0 => (self.memory as f32 * 0.9) as usize,
-            limit => limit,
+            limit if limit > 0 && self.is_chosen => limit,
+            _ => (self.memory as f32 * 0.9) as usize,
         };
         let mut order = self.ages.clone();
         if !oldest_first {
@@ -188,12 +201,15 @@ impl RateTree {
             };
             counter.rates.advance(now);
             if counter.rates.average.iter().all(|average| average.cast_signed() < threshold) {
-                self.give_up(&path);
+                self.remove(&path);
                 if self.memory < enough {
                     break;
                 }
             }
         }
+        let mut ages = std::mem::take(&mut self.ages);
+        ages.retain(|path| self.counter(path).is_some_and(|counter| counter.below.is_some()));
+        self.ages = ages;
     }
 
     /// The counter at these address bytes.
@@ -206,12 +222,12 @@ impl RateTree {
         table.at(last).as_deref_mut()
     }
 
-    /// Removes the table at these address bytes.
-    fn give_up(&mut self, path: &[u8]) {
-        if let Some(below) = self.counter(path).and_then(|counter| counter.below.take()) {
-            self.memory = self.memory.saturating_sub(below.memory());
-            self.ages.retain(|other| !other.starts_with(path));
-        }
+    /// Removes the table at these address bytes, and returns whether there was one. Its age, and those of the tables
+    /// below it, remain.
+    fn remove(&mut self, path: &[u8]) -> bool {
+        let below = self.counter(path).and_then(|counter| counter.below.take());
+        self.memory = self.memory.saturating_sub(below.as_ref().map_or(0, |below| below.memory()));
+        below.is_some()
     }
 
     /// Measures no bytes of an address after `level` until the epoch `until`.
@@ -220,7 +236,9 @@ impl RateTree {
         let path = &bytes[..=level.min(3)];
         if let Some(counter) = self.counter(path) {
             counter.closed_until = until;
-            self.give_up(path);
+            if self.remove(path) {
+                self.ages.retain(|other| !other.starts_with(path));
+            }
         }
     }
 
@@ -247,6 +265,7 @@ impl RateTree {
 
     pub(super) fn set_limit(&mut self, limit: usize, now: u32) {
         self.limit = limit;
+        self.is_chosen = true;
         let step = (self.threshold / 5).max(1);
         let mut threshold = self.threshold;
         while limit > 0 && self.memory > limit && !self.ages.is_empty() {
@@ -277,7 +296,7 @@ mod tests {
     fn reported_memory_is_the_memory_used() {
         let mut random = fastrand::Rng::with_seed(5);
         for limit in [0, 40_000, 9000] {
-            let mut tree = RateTree::new(20, limit);
+            let mut tree = RateTree::new(20, Some(limit));
             let mut now = 1000;
             for _ in 0..20_000 {
                 now += u32::from(random.u8(..) < 20);
@@ -300,7 +319,7 @@ mod tests {
 
     #[test]
     fn a_steady_rate_is_measured() {
-        let mut tree = RateTree::new(i32::MAX, 0);
+        let mut tree = RateTree::new(i32::MAX, Some(0));
         let mut rates = None;
         for now in 0..1000 {
             for _ in 0..8 {

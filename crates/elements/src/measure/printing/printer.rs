@@ -6,7 +6,9 @@ use std::io::{BufWriter, Write as _};
 use std::sync::atomic::{AtomicBool, Ordering::Relaxed};
 
 use millrace_core::args::FileName;
-use millrace_core::{Args, Context, Element, Handlers, Lock, Packet, Refused, os_error_text};
+use millrace_core::{
+    Args, Context, Element, Handlers, Lock, Need, OutputFile, Packet, Refused, os_error_text,
+};
 
 /// Prints lines to standard error or to a file.
 pub(crate) struct Printer {
@@ -14,6 +16,8 @@ pub(crate) struct Printer {
     timestamp: bool,
     active: AtomicBool,
     file_name: Option<FileName>,
+    /// What is open, and not changed before the run starts.
+    opened: Lock<Option<OutputFile>>,
     file: Lock<Option<BufWriter<File>>>,
 }
 
@@ -23,18 +27,25 @@ impl Printer {
         let label = args.positional("LABEL", String::new());
         let timestamp = args.keyword("TIMESTAMP", true);
         let active = args.keyword("ACTIVE", true);
-        let file_name = args.optional_keyword("OUTFILE");
-        let file = Lock::new(None);
-        Self { label, timestamp, active: AtomicBool::new(active), file_name, file }
+        let file_name: Option<FileName> = args.optional_keyword("OUTFILE");
+        args.needs(file_name.as_ref().and_then(Need::write));
+        let (opened, file) = (Lock::new(None), Lock::new(None));
+        Self { label, timestamp, active: AtomicBool::new(active), file_name, opened, file }
     }
 
     /// Opens the file.
     pub(crate) fn initialize(&self) -> Result<(), Refused> {
         if let Some(name) = &self.file_name {
-            let path = name.as_path();
-            let file = File::create(path).map_err(|error| {
-                Refused(format!("{}: {}", path.display(), os_error_text(&error)))
-            })?;
+            let opened = OutputFile::open(name.as_path());
+            *self.opened.lock() = Some(opened.map_err(|error| refuse(name, &error))?);
+        }
+        Ok(())
+    }
+
+    /// Empties the file.
+    pub(crate) fn start(&self) -> Result<(), Refused> {
+        if let Some((name, opened)) = self.file_name.as_ref().zip(self.opened.lock().take()) {
+            let file = opened.begin().map_err(|error| refuse(name, &error))?;
             *self.file.lock() = Some(BufWriter::new(file));
         }
         Ok(())
@@ -89,4 +100,8 @@ impl Printer {
             None => Ok(()),
         }
     }
+}
+
+fn refuse(name: &FileName, error: &std::io::Error) -> Refused {
+    Refused(format!("{}: {}", name.as_path().display(), os_error_text(error)))
 }

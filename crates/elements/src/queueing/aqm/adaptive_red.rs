@@ -42,8 +42,8 @@
 
 use millrace_core::args::UFixed;
 use millrace_core::{
-    Args, Batch, Class, Context, Element, Failed, Handlers, Init, Lock, Refused, Setup, Timer,
-    Timestamp, register,
+    Args, Batch, Class, Context, Element, Failed, Handlers, Init, Refused, Setup, Timer, Timestamp,
+    register,
 };
 
 use super::random_early::Params;
@@ -53,8 +53,6 @@ use super::red::Early;
 pub struct AdaptiveRed {
     early: Early,
     timer: Timer,
-    /// When the timer expires.
-    due: Lock<Timestamp>,
 }
 
 const INTERVAL: Timestamp = Timestamp::from_millis(500);
@@ -77,7 +75,7 @@ impl Element for AdaptiveRed {
 
     fn configure(setup: &mut Setup<'_>) -> Result<Self, Failed> {
         let early = Early::configure(setup, read)?;
-        Ok(Self { early, timer: setup.timer(), due: Lock::default() })
+        Ok(Self { early, timer: setup.timer() })
     }
 
     fn initialize(&self, init: &mut Init<'_>) -> Result<(), Refused> {
@@ -96,8 +94,7 @@ impl Element for AdaptiveRed {
 
     fn run_timer(&self, _cx: &mut Context, (): &mut ()) {
         self.early.adapt();
-        let due = *self.due.lock();
-        self.again(due);
+        self.again(self.timer.expired());
     }
 
     fn take_state(&self, old: &Self, _init: &Init<'_>) {
@@ -112,8 +109,6 @@ impl Element for AdaptiveRed {
 impl AdaptiveRed {
     /// Schedules the timer one interval after `last`.
     fn again(&self, last: Timestamp) {
-        let due = last + INTERVAL;
-        *self.due.lock() = due;
-        self.timer.schedule_at(due);
+        self.timer.schedule_at(last + INTERVAL);
     }
 }

@@ -65,8 +65,6 @@ struct State {
     controller: Controller,
     average: Ewma<10>,
     drops: u64,
-    /// When the timer expires.
-    due: Timestamp,
 }
 
 /// The settings and the state of the controller.
@@ -115,15 +113,13 @@ impl Element for Pi {
         if setup.args.has_errors() {
             return Err(Failed);
         }
-        let state = State { controller, average: Ewma::default(), drops: 0, due: Timestamp::ZERO };
+        let state = State { controller, average: Ewma::default(), drops: 0 };
         Ok(Self { watched, state: Lock::new(state), timer: setup.timer() })
     }
 
     fn initialize(&self, init: &mut Init<'_>) -> Result<(), Refused> {
         self.watched.initialize(init, "no Queues downstream")?;
-        let mut state = self.state();
-        state.due = init.clock().now();
-        self.again(&mut state);
+        self.again(&self.state(), init.clock().now());
         Ok(())
     }
 
@@ -139,7 +135,7 @@ impl Element for Pi {
         let size = self.watched.size();
         let mut state = self.state();
         state.controller.compute(size);
-        self.again(&mut state);
+        self.again(&state, self.timer.expired());
     }
 
     fn take_state(&self, old: &Self, _init: &Init<'_>) {
@@ -176,10 +172,9 @@ impl Element for Pi {
 
 impl Pi {
     /// Schedules the timer W after it last expired.
-    fn again(&self, state: &mut State) {
+    fn again(&self, state: &State, last: Timestamp) {
         let millis = (state.controller.w * 1000.0).clamp(1.0, 1e12);
-        state.due += Timestamp::from_millis(millis as i64);
-        self.timer.schedule_at(state.due);
+        self.timer.schedule_at(last + Timestamp::from_millis(millis as i64));
     }
 
     /// The current settings, as arguments.

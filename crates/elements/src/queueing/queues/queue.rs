@@ -40,7 +40,8 @@ use std::marker::PhantomData;
 use std::sync::Arc;
 
 use millrace_core::{
-    Batch, Class, Context, Element, Failed, Handlers, Init, Notifier, Offers, Setup, register,
+    Batch, Class, Context, Element, Failed, Footprint, Handlers, Init, Notifier, Offers, Setup,
+    register,
 };
 
 use super::store::{End, PATIENCE, Store};
@@ -119,6 +120,10 @@ impl<D: Discipline> Element for Kept<D> {
 
     fn held(&self) -> usize {
         self.store.held()
+    }
+
+    fn footprint(&self) -> Footprint {
+        self.store.footprint()
     }
 
     fn handlers(handlers: &mut Handlers<Self>) {

@@ -85,7 +85,9 @@ impl Element for StrideSched {
     fn configure(setup: &mut Setup<'_>) -> Result<Self, Failed> {
         let count = setup.inputs();
         if setup.args.len() != count {
-            setup.args.error("TICKETS0", format!("need {count} arguments, one per input port"));
+            let message = format!("need {count} arguments, one per input port");
+            let help = format!("the numbers of tickets given are {}", setup.args.len());
+            setup.args.error_with_help("TICKETS0", message, help);
         }
         let mut inputs = Inputs::default();
         for at in 0..count.min(setup.args.len()) {
@@ -107,10 +109,10 @@ impl Element for StrideSched {
             inputs.each.push(input);
         }
         setup.args.complete()?;
-        // The last one first, so that inputs with equal turns are in the order of the ports.
-        for at in (0..inputs.each.len()).rev() {
-            inputs.insert(at);
-        }
+        // Inputs with equal turns are in the order of the ports.
+        let Inputs { each, row, .. } = &mut inputs;
+        row.extend((0..each.len()).filter(|at| each.get(*at).is_some_and(|own| own.tickets > 0)));
+        row.sort_by_key(|at| each.get(*at).map(|own| own.pass));
         Ok(Self(Lock::new(inputs)))
     }
 
@@ -239,9 +241,9 @@ impl Inputs {
     /// Inserts an input into the row, before those whose turn comes at the same time or later.
     fn insert(&mut self, input: usize) {
         let Some(own) = self.each.get(input).copied().filter(|own| own.tickets > 0) else { return };
-        let later =
-            |other: &usize| self.each.get(*other).is_none_or(|other| !own.comes_after(other));
-        let at = self.row.iter().position(later).unwrap_or(self.row.len());
+        let earlier =
+            |other: &usize| self.each.get(*other).is_some_and(|other| own.comes_after(other));
+        let at = self.row.partition_point(earlier);
         self.row.insert(at, input);
     }
 

@@ -12,6 +12,8 @@
 //! has any. While several inputs have packets, it pulls a packet only after another packet of the same input has left,
 //! because the next input is not known earlier.
 //!
+//! A hot swap takes the stored packets over, all of them, even if BUFFER is smaller then.
+//!
 //! # Arguments
 //! - STOP: whether to stop the program when there are no packets and no input reports any. Default false.
 //! - BUFFER: maximum number of packets to store for each input, at least 1. Default 1.
@@ -49,8 +51,6 @@ use super::inputs::lane::Lane;
 /// The element; its manual is at the top of the file.
 pub struct TimeSortedSched {
     stop: bool,
-    /// The maximum number of packets stored for an input.
-    buffer: usize,
     kept: Lock<Kept>,
     upstream: OnceLock<Vec<Listening>>,
     /// Whether there are packets, in addition to the notifiers upstream.
@@ -60,8 +60,10 @@ pub struct TimeSortedSched {
 struct Kept {
     /// Packets and the inputs they came from: a heap by timestamp.
     packets: Vec<(Packet, usize)>,
-    /// For each input, how many more packets can be stored.
-    room: Vec<usize>,
+    /// The maximum number of packets stored for an input.
+    buffer: usize,
+    /// For each input, how many packets are stored.
+    stored: Vec<usize>,
     /// Inputs with room, pulled from the last to the first.
     ready: Vec<usize>,
     /// The timestamp of the last packet emitted that has one.
@@ -85,14 +87,14 @@ impl Element for TimeSortedSched {
         let buffer = usize::try_from(buffer).unwrap_or(1);
         let kept = Kept {
             packets: Vec::new(),
-            room: vec![buffer; setup.inputs()],
+            buffer,
+            stored: vec![0; setup.inputs()],
             ready: (0..setup.inputs()).collect(),
             last: Timestamp::ZERO,
             well_ordered: true,
         };
         Ok(Self {
             stop,
-            buffer,
             kept: Lock::new(kept),
             upstream: OnceLock::new(),
             notifier: Notifier::default(),
@@ -100,7 +102,7 @@ impl Element for TimeSortedSched {
     }
 
     fn initialize(&self, init: &mut Init<'_>) -> Result<(), Refused> {
-        let inputs = self.kept().room.len();
+        let inputs = self.kept().stored.len();
         // An element is initialised once.
         let _ = self.upstream.set((0..inputs).map(|input| init.upstream(input)).collect());
         self.notifier.wake();
@@ -144,6 +146,11 @@ impl Element for TimeSortedSched {
         self.kept().packets.len()
     }
 
+    fn take_state(&self, old: &Self, _: &Init<'_>) {
+        self.kept().take(&mut old.kept());
+        self.notifier.wake();
+    }
+
     fn handlers(handlers: &mut Handlers<Self>) {
         handlers.read("well_ordered", |sched, _| sched.kept().well_ordered);
     }
@@ -182,7 +189,7 @@ impl TimeSortedSched {
     /// Whether this input has no room left and the others have no packets.
     fn is_alone(&self, input: usize) -> bool {
         let kept = self.kept();
-        kept.room_of(input) == 0 && kept.packets.len() == self.buffer
+        kept.room_of(input) == 0 && kept.packets.len() == kept.buffer
     }
 
     /// Emits one packet for each that came from the only input with packets, and stores the new ones instead.
@@ -210,16 +217,16 @@ enum Telling {
 impl Kept {
     /// How many more packets of an input can be stored.
     fn room_of(&self, input: usize) -> usize {
-        self.room.get(input).copied().unwrap_or(0)
+        self.stored.get(input).map_or(0, |stored| self.buffer.saturating_sub(*stored))
     }
 
     /// Stores a packet from the input at index `place` of the ready ones.
     fn keep(&mut self, packet: Packet, input: usize, place: usize) {
         self.packets.push((packet, input));
         heap::push(&mut self.packets, earlier);
-        let Some(room) = self.room.get_mut(input) else { return };
-        *room = room.saturating_sub(1);
-        if *room == 0 && place < self.ready.len() {
+        let Some(stored) = self.stored.get_mut(input) else { return };
+        *stored += 1;
+        if self.room_of(input) == 0 && place < self.ready.len() {
             self.ready.swap_remove(place);
         }
     }
@@ -232,13 +239,26 @@ impl Kept {
             self.well_ordered &= self.last.is_zero() || time >= self.last;
             self.last = time;
         }
-        if let Some(room) = self.room.get_mut(input) {
-            *room += 1;
-            if *room == 1 {
+        // An input that is no more has nothing to count.
+        if let Some(stored) = self.stored.get_mut(input) {
+            *stored -= 1;
+            if self.room_of(input) == 1 {
                 self.ready.push(input);
             }
         }
         Some(packet)
+    }
+
+    /// Takes over what another one stores.
+    fn take(&mut self, old: &mut Self) {
+        self.packets = std::mem::take(&mut old.packets);
+        for (_, input) in &self.packets {
+            if let Some(stored) = self.stored.get_mut(*input) {
+                *stored += 1;
+            }
+        }
+        self.ready = (0..self.stored.len()).filter(|input| self.room_of(*input) > 0).collect();
+        (self.last, self.well_ordered) = (old.last, old.well_ordered);
     }
 }
 

@@ -17,7 +17,7 @@
 //!
 //! # Handlers
 //! - `rate` (read, write): the RATE argument.
-//! - `config` (read): the current rate.
+//! - `config` (read): the current rate. `config` (write): all arguments, while packets run.
 //!
 //! # Drops
 //! - unconnected: the packet was above the rate, and output 1 is not connected.

@@ -8,14 +8,15 @@
 //! what was left unused before. Other pulls get nothing. Pulls from a second output get the packets above the rate.
 //!
 //! # Arguments
-//! - RATE: bandwidth, such as `10Mbps`; above 4096000000 bytes per second it is reduced to that. Positional, mandatory.
+//! - RATE: bandwidth, such as `10Mbps`; a number without a unit counts bytes per second. Above 4096000000 bytes per
+//!   second it is reduced to that. Positional, mandatory.
 //!
 //! # Ports
 //! One pull input, one pull output; an optional second one for packets above the rate.
 //!
 //! # Handlers
 //! - `rate` (read, write): the RATE argument.
-//! - `config` (read): the current rate.
+//! - `config` (read, write): the current rate.
 //! - `reset` (write): forgets the packets that have passed.
 //!
 //! # Drops

@@ -6,7 +6,7 @@
 //! # Description
 //! On a pull, pulls a packet and holds it until DELAY has passed since its timestamp; then it gives the packet to its
 //! puller and pulls the next one. For a packet without a timestamp, the delay starts when it is pulled. The timestamp
-//! is set to the time at which the packet leaves. The puller can sleep meanwhile.
+//! is set to the time at which the packet leaves. The puller can sleep meanwhile. A hot swap takes the packet over.
 //!
 //! # Arguments
 //! - DELAY: the delay, such as `20ms`. Positional, mandatory.
@@ -129,6 +129,11 @@ impl Element for DelayShaper {
 
     fn held(&self) -> usize {
         self.next().iter().count()
+    }
+
+    fn take_state(&self, old: &Self, _: &Init<'_>) {
+        // The first pull finds out when it is due.
+        *self.next() = old.next().take();
     }
 
     fn handlers(handlers: &mut Handlers<Self>) {

@@ -17,7 +17,7 @@
 //!
 //! # Handlers
 //! - `rate` (read, write): the RATE argument.
-//! - `config` (read): the current rate.
+//! - `config` (read): the current rate. `config` (write): all arguments, while packets run.
 //!
 //! # Drops
 //! - unconnected: the packet was above the rate, and output 1 is not connected.
@@ -83,6 +83,10 @@ impl Splitting {
 
     /// The handlers `rate` and `config`.
     pub(super) fn handlers<E: Element>(handlers: &mut Handlers<E>, of: fn(&E) -> &Self) {
+        handlers.reconfigure(move |e, new| {
+            of(e).pace().adopt(&of(&new).pace());
+            Ok(())
+        });
         handlers.read("rate", move |e, _| of(e).pace().rate_text());
         handlers.write("rate", move |e, call| of(e).pace().write_rate(call));
         handlers.read("config", move |e, _| of(e).pace().rate_text());

@@ -16,7 +16,7 @@
 //!
 //! # Handlers
 //! - `rate` (read, write): the RATE argument.
-//! - `config` (read): the current rate.
+//! - `config` (read, write): the current rate.
 //! - `reset` (write): forgets the packets that have passed.
 //!
 //! # Drops
@@ -38,7 +38,7 @@ use millrace_core::{
 };
 
 use super::rate::gap_rate::GapRate;
-use super::rate::pace::Unit;
+use super::rate::pace::{Unit, bandwidth, written_bandwidth};
 
 /// The element; its manual is at the top of the file.
 pub struct Shaper(Shaping);
@@ -74,7 +74,7 @@ impl Shaping {
     pub(super) fn configure(setup: &mut Setup<'_>, unit: Unit) -> Result<Self, Failed> {
         let rate = match unit {
             Unit::Packets => setup.args.mandatory("RATE"),
-            Unit::Bytes => setup.args.mandatory::<Bandwidth>("RATE").as_bytes(),
+            Unit::Bytes => bandwidth(&mut setup.args, "RATE"),
         };
         setup.args.complete()?;
         Ok(Self { unit, rate: Lock::new(GapRate::new(rate)), timer: setup.timer() })
@@ -117,12 +117,16 @@ impl Shaping {
             let shaping = of(e);
             let rate = match shaping.unit {
                 Unit::Packets => call.parse::<u64>()?,
-                Unit::Bytes => call.parse::<Bandwidth>()?.as_bytes(),
+                Unit::Bytes => written_bandwidth(call)?,
             };
             *shaping.rate() = GapRate::new(rate);
             Ok(())
         });
         handlers.read("config", move |e, _| of(e).rate_text());
+        handlers.reconfigure(move |e, new| {
+            *of(e).rate() = GapRate::new(of(&new).rate().rate());
+            Ok(())
+        });
         handlers.write("reset", move |e, _| {
             of(e).rate().reset();
             Ok(())

@@ -19,7 +19,7 @@
 //!
 //! # Handlers
 //! - `rate` (read, write), `active` (read, write): the RATE and ACTIVE arguments.
-//! - `config` (read): the current rate.
+//! - `config` (read): the current rate. `config` (write): all arguments, while packets run.
 //! - `calls` (read): statistics: task runs, empty runs, pushes, failed pulls and packets.
 //! - `scheduled`, `home_thread` (read, write): whether its task is scheduled; the thread that runs the task.
 //!
@@ -34,38 +34,17 @@
 //! # See also
 //! RatedUnqueue, BandwidthShaper, LinkUnqueue
 
-use millrace_core::{Class, Context, Element, Failed, Handlers, Init, Refused, Setup, register};
+use millrace_core::{Class, register};
 
-use super::rated_unqueue::Rated;
+use super::rated_unqueue::{Rated, RatedClass};
 use crate::queueing::shapers::rate::pace::Unit;
 
-/// The element; its manual is at the top of the file.
-pub struct BandwidthRatedUnqueue(Rated);
+/// The class; its manual is at the top of the file.
+pub struct BandwidthRatedUnqueue;
 
-register!(BandwidthRatedUnqueue, "bandwidth_rated_unqueue.rs");
+register!(Rated<BandwidthRatedUnqueue>, "bandwidth_rated_unqueue.rs");
 
-impl Element for BandwidthRatedUnqueue {
+impl RatedClass for BandwidthRatedUnqueue {
     const CLASS: Class = Class::new("BandwidthRatedUnqueue", "1/1", "l/h");
-    type Local = ();
-
-    fn configure(setup: &mut Setup<'_>) -> Result<Self, Failed> {
-        Rated::configure(setup, Unit::Bytes).map(Self)
-    }
-
-    fn initialize(&self, init: &mut Init<'_>) -> Result<(), Refused> {
-        self.0.initialize(init);
-        Ok(())
-    }
-
-    fn run_task(&self, cx: &mut Context, (): &mut ()) -> bool {
-        self.0.run_task(cx)
-    }
-
-    fn run_timer(&self, _cx: &mut Context, (): &mut ()) {
-        self.0.run_timer();
-    }
-
-    fn handlers(handlers: &mut Handlers<Self>) {
-        Rated::handlers(handlers, |unqueue| &unqueue.0, |unqueue| unqueue.0.task());
-    }
+    const UNIT: Unit = Unit::Bytes;
 }

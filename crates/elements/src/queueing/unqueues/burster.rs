@@ -29,38 +29,16 @@
 //! # See also
 //! TimedUnqueue, Unqueue, RatedUnqueue, TimedSink
 
-use millrace_core::{Class, Context, Element, Failed, Handlers, Init, Refused, Setup, register};
+use millrace_core::{Class, register};
 
-use super::timed_unqueue::Timed;
-use crate::task_handlers::task_handlers;
+use super::timed_unqueue::{Timed, TimedClass};
 
-/// The element; its manual is at the top of the file.
-pub struct Burster(Timed);
+/// The class; its manual is at the top of the file.
+pub struct Burster;
 
-register!(Burster, "burster.rs");
+register!(Timed<Burster>, "burster.rs");
 
-impl Element for Burster {
+impl TimedClass for Burster {
     const CLASS: Class = Class::new("Burster", "1/1", "l/h");
-    type Local = ();
-
-    fn configure(setup: &mut Setup<'_>) -> Result<Self, Failed> {
-        Timed::configure(setup, 8).map(Self)
-    }
-
-    fn initialize(&self, init: &mut Init<'_>) -> Result<(), Refused> {
-        self.0.initialize(init);
-        Ok(())
-    }
-
-    fn run_task(&self, cx: &mut Context, (): &mut ()) -> bool {
-        self.0.run_task(cx)
-    }
-
-    fn run_timer(&self, _cx: &mut Context, (): &mut ()) {
-        self.0.task().schedule();
-    }
-
-    fn handlers(handlers: &mut Handlers<Self>) {
-        task_handlers(handlers, |unqueue| unqueue.0.task());
-    }
+    const BURST: i32 = 8;
 }

@@ -6,7 +6,7 @@
 //! # Description
 //! Pulls a packet, waits until DELAY has passed since its timestamp, and pushes it on; then pulls the next one. For a
 //! packet without a timestamp, the delay starts when it is pulled. The timestamp is set to the time at which the packet
-//! was due to leave.
+//! was due to leave. A hot swap takes the packet that waits over.
 //!
 //! # Arguments
 //! - DELAY: the delay, such as `20ms`. Positional, mandatory.
@@ -117,6 +117,11 @@ impl Element for DelayUnqueue {
 
     fn held(&self) -> usize {
         self.next().iter().count()
+    }
+
+    fn take_state(&self, old: &Self, _: &Init<'_>) {
+        // The first run of the task finds out when it is due.
+        *self.next() = old.next().take();
     }
 
     fn handlers(handlers: &mut Handlers<Self>) {

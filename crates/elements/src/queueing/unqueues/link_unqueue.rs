@@ -7,7 +7,8 @@
 //! Pulls packets and pushes each on when it would leave the other end of the link: LATENCY after it enters, plus the
 //! time to transmit its length at BANDWIDTH. Packets that are waiting are transmitted one after another. The element
 //! pulls only as many packets as fit on the link at a time, and sets each packet's timestamp to the time at which it
-//! leaves the link. The extra length annotation, the length of data cut off the packet, counts too.
+//! leaves the link. The extra length annotation, the length of data cut off the packet, counts too. A hot swap takes the
+//! packets on the link over; they leave when they would have left.
 //!
 //! # Arguments
 //! - LATENCY: how long a bit takes from one end to the other, such as `5ms`. Positional, mandatory.
@@ -47,6 +48,7 @@ use millrace_core::{
 
 use crate::capability::Storage;
 use crate::queueing::interval::{interval_text, span};
+use crate::queueing::shapers::rate::pace::bandwidth;
 use crate::task_handlers::task_handlers;
 
 /// The element; its manual is at the top of the file.
@@ -79,8 +81,8 @@ impl Element for LinkUnqueue {
 
     fn configure(setup: &mut Setup<'_>) -> Result<Self, Failed> {
         let latency: Seconds = setup.args.mandatory("LATENCY");
-        let bandwidth: Bandwidth = setup.args.mandatory("BANDWIDTH");
-        if (1..STEP).contains(&bandwidth.as_bytes()) {
+        let bandwidth = bandwidth(&mut setup.args, "BANDWIDTH");
+        if (1..STEP).contains(&bandwidth) {
             setup.args.error(
                 "BANDWIDTH",
                 "bandwidth too small, minimum 100Bps, or 0 to disable bandwidth",
@@ -89,7 +91,7 @@ impl Element for LinkUnqueue {
         setup.args.complete()?;
         let link = Link {
             latency: span(latency),
-            bandwidth: bandwidth.as_bytes() / STEP,
+            bandwidth: bandwidth / STEP,
             packets: VecDeque::new(),
             back_to_back: false,
             thrown_out: 0,
@@ -153,6 +155,13 @@ impl Element for LinkUnqueue {
     fn held(&self) -> usize {
         let link = self.link();
         link.packets.len() + link.thrown_out
+    }
+
+    fn take_state(&self, old: &Self, _: &Init<'_>) {
+        let (mut link, mut old) = (self.link(), old.link());
+        link.packets = std::mem::take(&mut old.packets);
+        link.back_to_back = old.back_to_back;
+        link.thrown_out = std::mem::take(&mut old.thrown_out);
     }
 
     fn handlers(handlers: &mut Handlers<Self>) {

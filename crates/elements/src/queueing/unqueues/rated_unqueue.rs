@@ -18,7 +18,7 @@
 //!
 //! # Handlers
 //! - `rate` (read, write), `active` (read, write): the RATE and ACTIVE arguments.
-//! - `config` (read): the current rate.
+//! - `config` (read): the current rate. `config` (write): all arguments, while packets run.
 //! - `calls` (read): statistics: task runs, empty runs, pushes, failed pulls and packets.
 //! - `scheduled`, `home_thread` (read, write): whether its task is scheduled; the thread that runs the task.
 //!
@@ -33,6 +33,7 @@
 //! # See also
 //! Unqueue, BandwidthRatedUnqueue, RatedSource, Shaper
 
+use std::marker::PhantomData;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering::Relaxed};
 use std::sync::{MutexGuard, OnceLock};
 
@@ -44,39 +45,27 @@ use millrace_core::{
 use crate::queueing::shapers::rate::pace::{Pace, Unit};
 use crate::task_handlers::task_handlers;
 
-/// The element; its manual is at the top of the file.
-pub struct RatedUnqueue(Rated);
+/// The class; its manual is at the top of the file.
+pub struct RatedUnqueue;
 
-register!(RatedUnqueue, "rated_unqueue.rs");
+register!(Rated<RatedUnqueue>, "rated_unqueue.rs");
 
-impl Element for RatedUnqueue {
+impl RatedClass for RatedUnqueue {
     const CLASS: Class = Class::new("RatedUnqueue", "1/1", "l/h");
-    type Local = ();
+    const UNIT: Unit = Unit::Packets;
+}
 
-    fn configure(setup: &mut Setup<'_>) -> Result<Self, Failed> {
-        Rated::configure(setup, Unit::Packets).map(Self)
-    }
-
-    fn initialize(&self, init: &mut Init<'_>) -> Result<(), Refused> {
-        self.0.initialize(init);
-        Ok(())
-    }
-
-    fn run_task(&self, cx: &mut Context, (): &mut ()) -> bool {
-        self.0.run_task(cx)
-    }
-
-    fn run_timer(&self, _cx: &mut Context, (): &mut ()) {
-        self.0.run_timer();
-    }
-
-    fn handlers(handlers: &mut Handlers<Self>) {
-        Rated::handlers(handlers, |unqueue| &unqueue.0, |unqueue| unqueue.0.task());
-    }
+/// A class of elements that push packets at a rate.
+pub(super) trait RatedClass: Send + Sync + 'static {
+    /// Name, port counts and processing.
+    const CLASS: Class;
+    /// What the rate counts.
+    const UNIT: Unit;
 }
 
 /// Pulls a packet when one is due, and pushes it on.
-pub(super) struct Rated {
+pub(super) struct Rated<C> {
+    class: PhantomData<C>,
     /// The lock is for the handlers; only one thread pulls.
     pace: Lock<Pace>,
     active: AtomicBool,
@@ -95,13 +84,17 @@ struct Counts {
     packets: AtomicU64,
 }
 
-impl Rated {
-    pub(super) fn configure(setup: &mut Setup<'_>, unit: Unit) -> Result<Self, Failed> {
-        let pace = Pace::configure(&mut setup.args, unit);
+impl<C: RatedClass> Element for Rated<C> {
+    const CLASS: Class = C::CLASS;
+    type Local = ();
+
+    fn configure(setup: &mut Setup<'_>) -> Result<Self, Failed> {
+        let pace = Pace::configure(&mut setup.args, C::UNIT);
         let active = setup.args.keyword("ACTIVE", true);
         setup.args.complete()?;
         setup.args.advise((), "packets go on one at a time");
         Ok(Self {
+            class: PhantomData,
             pace: Lock::new(pace),
             active: active.into(),
             task: setup.task(),
@@ -111,13 +104,14 @@ impl Rated {
         })
     }
 
-    pub(super) fn initialize(&self, init: &Init<'_>) {
+    fn initialize(&self, init: &mut Init<'_>) -> Result<(), Refused> {
         // An element is initialised once.
         let _ = self.upstream.set(init.listen(0, &self.task));
         self.task.schedule();
+        Ok(())
     }
 
-    pub(super) fn run_task(&self, cx: &mut Context) -> bool {
+    fn run_task(&self, cx: &mut Context, (): &mut ()) -> bool {
         self.counts.runs.fetch_add(1, Relaxed);
         if !self.active.load(Relaxed) {
             self.task.rest();
@@ -152,37 +146,36 @@ impl Rated {
         n > 0
     }
 
-    pub(super) fn run_timer(&self) {
+    fn run_timer(&self, _cx: &mut Context, (): &mut ()) {
         self.task.schedule();
     }
 
-    /// The handlers `rate config active calls scheduled home_thread`.
-    pub(super) fn handlers<E: Element>(
-        handlers: &mut Handlers<E>,
-        of: fn(&E) -> &Self,
-        task: fn(&E) -> &Task,
-    ) {
-        handlers.read("calls", move |e, _| of(e).counts.text());
-        handlers.read("rate", move |e, _| of(e).pace().rate_text());
-        handlers.write("rate", move |e, call| {
-            of(e).pace().write_rate(call)?;
-            of(e).task.schedule();
+    fn handlers(handlers: &mut Handlers<Self>) {
+        handlers.reconfigure(|e, new| {
+            e.pace().adopt(&new.pace());
+            e.active.store(new.active.load(Relaxed), Relaxed);
+            e.task.schedule();
             Ok(())
         });
-        handlers.read("active", move |e, _| of(e).active.load(Relaxed));
-        handlers.write("active", move |e, call| {
-            of(e).active.store(call.parse()?, Relaxed);
-            of(e).task.schedule();
+        handlers.read("calls", |e, _| e.counts.text());
+        handlers.read("rate", |e, _| e.pace().rate_text());
+        handlers.write("rate", |e, call| {
+            e.pace().write_rate(call)?;
+            e.task.schedule();
             Ok(())
         });
-        handlers.read("config", move |e, _| of(e).pace().rate_text());
-        task_handlers(handlers, task);
+        handlers.read("active", |e, _| e.active.load(Relaxed));
+        handlers.write("active", |e, call| {
+            e.active.store(call.parse()?, Relaxed);
+            e.task.schedule();
+            Ok(())
+        });
+        handlers.read("config", |e, _| e.pace().rate_text());
+        task_handlers(handlers, |e| &e.task);
     }
+}
 
-    pub(super) fn task(&self) -> &Task {
-        &self.task
-    }
-
+impl<C> Rated<C> {
     fn pace(&self) -> MutexGuard<'_, Pace> {
         self.pace.lock()
     }

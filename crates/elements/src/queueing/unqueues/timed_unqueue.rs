@@ -28,6 +28,7 @@
 //! # See also
 //! Burster, Unqueue, RatedUnqueue, TimedSink
 
+use std::marker::PhantomData;
 use std::sync::OnceLock;
 
 use millrace_core::args::Seconds;
@@ -39,39 +40,27 @@ use millrace_core::{
 
 use crate::task_handlers::task_handlers;
 
-/// The element; its manual is at the top of the file.
-pub struct TimedUnqueue(Timed);
+/// The class; its manual is at the top of the file.
+pub struct TimedUnqueue;
 
-register!(TimedUnqueue, "timed_unqueue.rs");
+register!(Timed<TimedUnqueue>, "timed_unqueue.rs");
 
-impl Element for TimedUnqueue {
+impl TimedClass for TimedUnqueue {
     const CLASS: Class = Class::new("TimedUnqueue", "1/1", "l/h");
-    type Local = ();
+    const BURST: i32 = 1;
+}
 
-    fn configure(setup: &mut Setup<'_>) -> Result<Self, Failed> {
-        Timed::configure(setup, 1).map(Self)
-    }
-
-    fn initialize(&self, init: &mut Init<'_>) -> Result<(), Refused> {
-        self.0.initialize(init);
-        Ok(())
-    }
-
-    fn run_task(&self, cx: &mut Context, (): &mut ()) -> bool {
-        self.0.run_task(cx)
-    }
-
-    fn run_timer(&self, _cx: &mut Context, (): &mut ()) {
-        self.0.task().schedule();
-    }
-
-    fn handlers(handlers: &mut Handlers<Self>) {
-        task_handlers(handlers, |unqueue| unqueue.0.task());
-    }
+/// A class of elements that push packets at intervals.
+pub(super) trait TimedClass: Send + Sync + 'static {
+    /// Name, port counts and processing.
+    const CLASS: Class;
+    /// The default of BURST.
+    const BURST: i32;
 }
 
 /// Pulls packets and pushes them on at regular intervals.
-pub(super) struct Timed {
+pub(super) struct Timed<C> {
+    class: PhantomData<C>,
     interval: Timestamp,
     burst: usize,
     /// When the timer was last due; `None` if the task has slept since.
@@ -81,11 +70,13 @@ pub(super) struct Timed {
     upstream: OnceLock<Listening>,
 }
 
-impl Timed {
-    /// Reads INTERVAL and BURST, whose default is `burst`.
-    pub(super) fn configure(setup: &mut Setup<'_>, burst: i32) -> Result<Self, Failed> {
+impl<C: TimedClass> Element for Timed<C> {
+    const CLASS: Class = C::CLASS;
+    type Local = ();
+
+    fn configure(setup: &mut Setup<'_>) -> Result<Self, Failed> {
         let interval: Seconds = setup.args.mandatory("INTERVAL");
-        let burst: i32 = setup.args.positional("BURST", burst);
+        let burst: i32 = setup.args.positional("BURST", C::BURST);
         setup.args.complete()?;
         if burst <= 0 {
             setup.args.error("BURST", "bad BURST");
@@ -93,6 +84,7 @@ impl Timed {
         }
         let millis = i64::try_from(interval.as_millis()).unwrap_or(i64::MAX / 2_000_000);
         Ok(Self {
+            class: PhantomData,
             interval: Timestamp::from_millis(millis),
             burst: usize::try_from(burst).unwrap_or(1),
             due: Lock::default(),
@@ -102,18 +94,14 @@ impl Timed {
         })
     }
 
-    pub(super) fn initialize(&self, init: &Init<'_>) {
+    fn initialize(&self, init: &mut Init<'_>) -> Result<(), Refused> {
         // An element is initialised once.
         let _ = self.upstream.set(init.listen(0, &self.task));
         self.task.schedule();
+        Ok(())
     }
 
-    /// The task, which the timer schedules.
-    pub(super) fn task(&self) -> &Task {
-        &self.task
-    }
-
-    pub(super) fn run_task(&self, cx: &mut Context) -> bool {
+    fn run_task(&self, cx: &mut Context, (): &mut ()) -> bool {
         self.task.rest();
         if self.timer.expiry().is_some() {
             // A packet has arrived, but the interval is not over yet.
@@ -142,5 +130,13 @@ impl Timed {
         *due = Some(next);
         self.timer.schedule_at(next);
         worked
+    }
+
+    fn run_timer(&self, _cx: &mut Context, (): &mut ()) {
+        self.task.schedule();
+    }
+
+    fn handlers(handlers: &mut Handlers<Self>) {
+        task_handlers(handlers, |unqueue| &unqueue.task);
     }
 }

@@ -15,7 +15,7 @@ use std::sync::MutexGuard;
 use std::sync::atomic::Ordering::Relaxed;
 
 use millrace_core::args::Seconds;
-use millrace_core::{Lock, Setup};
+use millrace_core::{Footprint, Lock, Setup};
 
 use super::flow_table::{ANNO_SHIFT, FlowTable, NewMapping, PROTOCOL_SHIFT, Record, SHIFTED, View};
 use super::sequence::SequenceShifts;
@@ -276,6 +276,15 @@ impl Changing<'_> {
     /// The number of mappings.
     pub(crate) fn len(&self) -> usize {
         self.book.live
+    }
+
+    /// What the mappings take when there are as many as there may be.
+    pub(crate) fn footprint(&self) -> Footprint {
+        // One more is made before one is removed.
+        let most = usize::try_from(self.book.capacity).unwrap_or(0).saturating_add(1);
+        // Each is in a heap, which doubles when it is full, and may be in the list of free ones later.
+        let entries = most.saturating_mul(2 * size_of::<Entry>() + size_of::<u32>());
+        Footprint::tables(FlowTable::bytes_for(most).saturating_add(entries))
     }
 
     pub(crate) fn capacity(&self) -> i32 {

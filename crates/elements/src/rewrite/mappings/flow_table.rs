@@ -16,10 +16,10 @@
 //! the first hundred.
 
 use std::sync::Arc;
-use std::sync::atomic::Ordering::{AcqRel, Acquire, Relaxed, Release};
-use std::sync::atomic::{AtomicU32, AtomicU64, fence};
 
 use arc_swap::{ArcSwap, Guard};
+use millrace_core::sync::atomic::Ordering::{Acquire, Relaxed, Release};
+use millrace_core::sync::atomic::{AtomicU32, AtomicU64, fence};
 
 use crate::flows::key::{FlowId, Key};
 use crate::flows::table::index::{Found, Index};
@@ -170,6 +170,12 @@ impl FlowTable {
         }
     }
 
+    /// The size in bytes with this many mappings, each with two keys.
+    pub(crate) fn bytes_for(mappings: usize) -> usize {
+        let index = Index::bytes_for(mappings.saturating_mul(2));
+        Records::<Record>::bytes_for(mappings).saturating_add(index)
+    }
+
     /// The current index, for lookups of a batch.
     #[inline]
     pub(crate) fn index(&self) -> Guard<Arc<Index>> {
@@ -262,7 +268,8 @@ impl FlowTable {
     /// Removes a mapping and frees its record. Requires the lock.
     pub(crate) fn remove(&self, number: u32) {
         let Some(record) = self.record(number).filter(|record| record.is_live()) else { return };
-        record.version.fetch_add(1, AcqRel);
+        // Who sees anything of the next mapping sees this, too: `add` has a fence before that.
+        record.version.fetch_add(1, Relaxed);
         let index = self.index();
         for reply in [false, true] {
             index.remove(index.hash(record.table_key(reply)), Found { record: number, reply });

@@ -5,70 +5,68 @@ use std::net::Ipv4Addr;
 use std::sync::atomic::Ordering::Relaxed;
 
 use millrace_core::element::ANY_HANDLER;
-use millrace_core::{Call, Element, HandlerError, Handlers};
+use millrace_core::{Call, HandlerError, Handlers};
 
-use super::{Placed, Rewriter};
+use super::{Dialect, Placed, Rewriter, Rewriting};
 use crate::flows::key::{FlowId, Key};
 use crate::flows::table::millis;
 use crate::rewrite::mappings::flow_set::{Changing, InputCounts};
 use crate::rewrite::mappings::flow_table::{Record, SHIFTED};
 
 /// The handlers that every rewriter has.
-pub(crate) fn common<E: Element>(handlers: &mut Handlers<E>, of: fn(&E) -> &Rewriter) {
+pub(super) fn common<D: Dialect>(handlers: &mut Handlers<Rewriting<D>>) {
     for name in ["table_size", "nmappings"] {
-        handlers.read(name, move |element, _| of(element).sum(|counts| counts.mappings));
+        handlers.read(name, |element, _| element.0.sum(|counts| counts.mappings));
     }
-    handlers.read("mapping_failures", move |element, _| of(element).sum(|counts| counts.failures));
-    handlers.read("patterns", move |element, _| {
-        let rewriter = of(element);
+    handlers.read("mapping_failures", |element, _| element.0.sum(|counts| counts.failures));
+    handlers.read("patterns", |element, _| {
+        let rewriter = &element.0;
         let count = rewriter.inputs().len();
         (0..count).map(|input| rewriter.pattern(input)).collect::<String>()
     });
-    handlers.read("size", move |element, _| {
-        of(element).placed().map_or(0, |placed| placed.set.lock().len())
+    handlers
+        .read("size", |element, _| element.0.placed().map_or(0, |placed| placed.set.lock().len()));
+    handlers.read("capacity", |element, _| {
+        element.0.placed().map_or(0, |placed| placed.set.lock().capacity())
     });
-    handlers.read("capacity", move |element, _| {
-        of(element).placed().map_or(0, |placed| placed.set.lock().capacity())
-    });
-    handlers.write("capacity", move |element, call| {
+    handlers.write("capacity", |element, call| {
         let capacity: i32 = call.parse()?;
-        if let Some(placed) = of(element).placed() {
+        if let Some(placed) = element.0.placed() {
             placed.set.lock().set_capacity(capacity, millis(call.now()));
         }
         Ok(())
     });
-    handlers.write("clear", move |element, _| {
-        if let Some(placed) = of(element).placed() {
+    handlers.write("clear", |element, _| {
+        if let Some(placed) = element.0.placed() {
             placed.set.lock().clear();
         }
         Ok(())
     });
-    handlers.try_read(ANY_HANDLER, move |element, call| {
-        let rewriter = of(element);
+    handlers.try_read(ANY_HANDLER, |element, call| {
+        let rewriter = &element.0;
         Ok(rewriter.pattern(rewriter.input_of(call)?))
     });
-    handlers.write(ANY_HANDLER, move |element, call| {
-        let rewriter = of(element);
+    handlers.write(ANY_HANDLER, |element, call| {
+        let rewriter = &element.0;
         let text = call.text();
         rewriter.exchange(rewriter.input_of(call)?, &(&*text).into(), &call.scope())
     });
 }
 
 /// The handlers that dump one of the maps.
-pub(crate) fn tables<E: Element>(
-    handlers: &mut Handlers<E>,
-    of: fn(&E) -> &Rewriter,
+pub(crate) fn tables<D: Dialect>(
+    handlers: &mut Handlers<Rewriting<D>>,
     names: [&str; 2],
     map: usize,
 ) {
     for name in names {
-        handlers.read(name, move |element, call| of(element).table(map, call));
+        handlers.read(name, move |element, call| element.0.table(map, call));
     }
 }
 
 /// The handler that returns what a TCP flow is rewritten to.
-pub(crate) fn lookup<E: Element>(handlers: &mut Handlers<E>, of: fn(&E) -> &Rewriter, name: &str) {
-    handlers.try_read(name, move |element, call| {
+pub(crate) fn lookup<D: Dialect>(handlers: &mut Handlers<Rewriting<D>>, name: &str) {
+    handlers.try_read(name, |element, call| {
         let text = call.text();
         let mut args = millrace_core::Args::of_words(&(&*text).into(), call.scope());
         let source: Ipv4Addr = args.mandatory("SADDR");
@@ -78,7 +76,7 @@ pub(crate) fn lookup<E: Element>(handlers: &mut Handlers<E>, of: fn(&E) -> &Rewr
         args.complete().map_err(|_| args.messages())?;
         let flow =
             FlowId::new((source.into(), source_port), (destination.into(), destination_port));
-        let rewriter = of(element);
+        let rewriter = &element.0;
         let Some(placed) = rewriter.placed() else { return Ok(String::new()) };
         let found = placed.set.table.find(Key { flow, space: placed.map(0) });
         Ok(found.map_or_else(String::new, |view| {

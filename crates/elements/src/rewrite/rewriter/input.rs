@@ -5,6 +5,7 @@ use std::sync::Arc;
 
 use millrace_core::args::{ArgText, Scope};
 use millrace_core::{Arg, Capability, Lock};
+use millrace_lang::nearest;
 
 use super::pattern::Pattern;
 use crate::capability::{FlowId, Mapper, Outputs, Request};
@@ -21,9 +22,43 @@ pub(crate) enum Input {
     Mapper(Arc<dyn Mapper>),
 }
 
+/// Why an argument cannot be used.
+pub(crate) struct Wrong {
+    /// In Click's words.
+    pub(crate) message: String,
+    pub(crate) help: String,
+}
+
+impl From<String> for Wrong {
+    fn from(message: String) -> Self {
+        Self { message, help: format!("the specification of an input is {SPECIFICATIONS}") }
+    }
+}
+
+impl From<&str> for Wrong {
+    fn from(message: &str) -> Self {
+        message.to_owned().into()
+    }
+}
+
+impl Wrong {
+    fn unknown(name: &str) -> Self {
+        let mut wrong = Self::from("unknown specification");
+        if let Some(near) = nearest(name, WORDS) {
+            wrong.help = format!("‘{name}’ is not an element; did you mean ‘{near}’?");
+        }
+        wrong
+    }
+}
+
+/// The words that begin an argument.
+const WORDS: [&str; 7] = ["drop", "discard", "pass", "passthrough", "nochange", "keep", "pattern"];
+const SPECIFICATIONS: &str = "‘drop’, ‘pass OUTPUT’, ‘keep OUTPUT REPLYOUTPUT’, \
+    ‘pattern SADDR SPORT DADDR DPORT OUTPUT REPLYOUTPUT’ or the name of a mapper";
+
 impl Request<'_> {
     pub(crate) fn by(&mut self, pattern: &Pattern, flow: FlowId) -> Option<FlowId> {
-        pattern.rewrite(flow, self.taken, |top| self.random.u32(0..=top))
+        pattern.rewrite(flow, self.taken, |top| self.random.between(0, top))
     }
 }
 
@@ -55,15 +90,21 @@ impl Input {
         outputs: usize,
         named: &Named,
         scope: &Scope<'_>,
-    ) -> Result<Self, String> {
+    ) -> Result<Self, Wrong> {
         let (word, rest) = text.split_first_word();
         let in_range = |ports: Outputs| match ports.iter().all(|&port| usize::from(port) < outputs)
         {
             true => Ok(ports),
-            false => Err("output port out of range".to_owned()),
+            false => Err(Wrong {
+                message: "output port out of range".to_owned(),
+                help: match outputs {
+                    0 | 1 => "there is only output 0".to_owned(),
+                    _ => format!("the outputs are 0 to {}", outputs - 1),
+                },
+            }),
         };
         match word.as_str() {
-            "" => Err("empty argument".to_owned()),
+            "" => Err("empty argument".into()),
             "pass" | "passthrough" | "nochange" => {
                 let output = match rest.is_empty() {
                     true => Some(0),
@@ -74,19 +115,19 @@ impl Input {
             }
             "keep" => in_range(parse_outputs(&rest.words(), scope)?).map(Self::Keep),
             "drop" | "discard" if rest.is_empty() => Ok(Self::Drop),
-            "drop" | "discard" => Err(format!("syntax error, expected ‘{word}’")),
+            "drop" | "discard" => Err(format!("syntax error, expected ‘{word}’").into()),
             "pattern" | "xpattern" => {
                 let (pattern, ports) = parse_pattern(&rest.words(), named, scope)?;
                 in_range(ports).map(|ports| Self::Pattern(pattern, ports))
             }
             name => {
                 let element = scope.find_element(name);
-                let element = element.ok_or("unknown specification")?;
+                let element = element.ok_or_else(|| Wrong::unknown(name))?;
                 if !rest.is_empty() {
-                    return Err("syntax error, expected element name".to_owned());
+                    return Err("syntax error, expected element name".into());
                 }
                 let mapper = scope.offered(element).map(Self::Mapper);
-                mapper.ok_or_else(|| <dyn Mapper>::missing(name))
+                mapper.ok_or_else(|| <dyn Mapper>::missing(name).into())
             }
         }
     }

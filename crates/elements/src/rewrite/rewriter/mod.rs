@@ -5,15 +5,15 @@ pub(crate) mod input;
 pub(crate) mod pattern;
 mod takeover;
 
+use std::marker::PhantomData;
 use std::sync::atomic::{AtomicU32, Ordering::Relaxed};
 use std::sync::{Arc, MutexGuard, OnceLock};
 
-use fastrand::Rng;
 use millrace_core::args::{Annotation, ArgText, Kind, Scope, Seconds, Word};
 use millrace_core::memory::Ports;
 use millrace_core::{
-    Batch, Capability, Context, Failed, HandlerError, Init, Lock, Offers, Packet, Reason, Refused,
-    Router, Setup, Timer, Timestamp,
+    Batch, Capability, Class, Context, Element, Failed, Footprint, HandlerError, Handlers, Init,
+    Lock, Offers, Packet, Random, Reason, Refused, Router, Setup, Timer, Timestamp,
 };
 
 use super::mappings::family::Family;
@@ -24,7 +24,8 @@ use crate::capability::{FlowTable, Mapping, Request};
 use crate::flows::key::{FlowId, Key};
 use crate::flows::table::index::{Found, Hash, Index};
 use crate::flows::table::millis;
-use input::{Input, Named};
+use crate::per_port::one_per_port;
+use input::{Input, Named, Wrong};
 
 /// A rewriter of any kind.
 pub(super) struct Rewriter {
@@ -46,6 +47,7 @@ pub(super) struct Rewriter {
     reap_interval: Timestamp,
     timer: Timer,
     named: Arc<Named>,
+    random: OnceLock<Arc<Random>>,
 }
 
 /// Where a rewriter's mappings are: the set, and the numbers of its maps.
@@ -72,8 +74,19 @@ pub(super) struct Own {
     pub(super) policies: Vec<Policy>,
 }
 
-/// The packet processing of a class of rewriters.
-pub(super) trait Dialect {
+/// A class of rewriters.
+pub(super) trait Dialect: Sized + Send + Sync + 'static {
+    /// Name, port counts and processing.
+    const CLASS: Class;
+
+    /// Reads the arguments that only this class has.
+    fn configure(setup: &mut Setup<'_>) -> Own;
+
+    /// Declares the handlers that not every rewriter has.
+    fn handlers(handlers: &mut Handlers<Rewriting<Self>>) {
+        handlers::tables(handlers, ["table", "mappings"], 0);
+    }
+
     /// The flow of a packet, and the map that it belongs to.
     fn read(packet: &Packet) -> Result<Seen, Reason>;
 
@@ -94,9 +107,52 @@ pub(super) trait Dialect {
     fn apply(rewriter: &Rewriter, set: &FlowSet, packet: &mut Packet, view: &View<'_>) -> u32;
 }
 
+/// An element of a class of rewriters.
+pub(super) struct Rewriting<D>(Arc<Rewriter>, PhantomData<D>);
+
+impl<D: Dialect> Element for Rewriting<D> {
+    const CLASS: Class = D::CLASS;
+    type Local = Lanes;
+
+    fn configure(setup: &mut Setup<'_>) -> Result<Self, Failed> {
+        let own = D::configure(setup);
+        Ok(Self(Rewriter::configure(setup, own)?, PhantomData))
+    }
+
+    fn initialize(&self, init: &mut Init<'_>) -> Result<(), Refused> {
+        self.0.initialize(init)
+    }
+
+    fn push(&self, cx: &mut Context, lanes: &mut Lanes, port: usize, batch: &mut Batch) {
+        self.0.push::<D>(cx, lanes, port, batch);
+    }
+
+    fn run_timer(&self, cx: &mut Context, _: &mut Lanes) {
+        self.0.run_timer(cx);
+    }
+
+    fn handlers(handlers: &mut Handlers<Self>) {
+        D::handlers(handlers);
+        handlers::common(handlers);
+    }
+
+    fn capabilities(self: &Arc<Self>, offers: &mut Offers<'_>) {
+        offers.provide(self.0.clone());
+        offers.provide::<dyn FlowTable>(self.0.clone());
+    }
+
+    fn footprint(&self) -> Footprint {
+        self.0.footprint()
+    }
+
+    fn take_state(&self, old: &Self, init: &Init<'_>) {
+        self.0.take_state(&old.0, init);
+    }
+}
+
 /// The state of a batch's packets during lookup.
 #[derive(Default)]
-pub struct Lanes(Vec<Lane>);
+pub(super) struct Lanes(Vec<Lane>);
 
 #[derive(Clone, Copy)]
 struct Lane {
@@ -111,6 +167,9 @@ const CLOSED: u32 = 0;
 const DROP: u32 = 1;
 /// Plus the output of packets that pass.
 const PASS: u32 = 1 << 16;
+
+/// The default of MAPPING_CAPACITY.
+const MOST_MAPPINGS: i32 = 1 << 20;
 
 /// What elements of this folder use of a rewriter, beside what [`FlowTable`] offers everybody.
 impl Capability for Rewriter {
@@ -136,21 +195,15 @@ impl FlowTable for Rewriter {
 }
 
 impl Rewriter {
-    /// The capabilities of every rewriter.
-    pub(super) fn offer(self: &Arc<Self>, offers: &mut Offers<'_>) {
-        offers.provide(self.clone());
-        offers.provide::<dyn FlowTable>(self.clone());
-    }
-
     /// Reads the arguments that every rewriter has, after the class has read its own. The rest are the inputs.
-    pub(super) fn configure(setup: &mut Setup<'_>, own: Own) -> Result<Arc<Self>, Failed> {
+    fn configure(setup: &mut Setup<'_>, own: Own) -> Result<Arc<Self>, Failed> {
         let named: Arc<Named> = setup.shared();
         let capacity: Option<Word> = setup.args.optional_keyword("CAPACITY");
         let capacity = setup.args.optional_keyword("MAPPING_CAPACITY").or(capacity);
         let interval = setup.args.optional_keyword("REAP_INTERVAL");
         let old: Option<Seconds> = setup.args.optional_keyword("REAP_TIME");
         let interval = interval.or(old).unwrap_or(Seconds::new(900));
-        let (mut limit, mut shares) = (i32::MAX, None);
+        let (mut limit, mut shares) = (MOST_MAPPINGS, None);
         if let Some(word) = capacity {
             match word.as_str().parse() {
                 Ok(number) => limit = number,
@@ -161,16 +214,15 @@ impl Rewriter {
             }
         }
         let (texts, outputs) = (setup.args.rest(), setup.outputs());
-        if texts.len() != setup.inputs() {
-            let message = format!("need {} arguments, one per input port", setup.inputs());
-            setup.args.error((), message);
-        }
+        let ports = setup.inputs();
+        one_per_port(&mut setup.args, &texts, ports, "input", "specification");
         let mut inputs = Vec::new();
         for (number, text) in texts.iter().enumerate() {
             match Input::parse(text, outputs, &named, setup.args.scope()) {
                 Ok(input) => inputs.push(input),
-                Err(message) => {
-                    setup.args.error(text, format!("input spec {number}: {message}"));
+                Err(Wrong { message, help }) => {
+                    let message = format!("input spec {number}: {message}");
+                    setup.args.error_with_help(text, message, help);
                 }
             }
         }
@@ -189,12 +241,24 @@ impl Rewriter {
             reap_interval: Timestamp::from_secs(interval.as_secs().min(1 << 32).cast_signed()),
             timer: setup.timer(),
             named,
+            random: OnceLock::new(),
         }))
     }
 
+    /// What the mappings take when there are as many as there may be. Those that count against another rewriter's
+    /// capacity are that one's.
+    pub(super) fn footprint(&self) -> Footprint {
+        match self.shares {
+            Some(_) => Footprint::default(),
+            None => self.own.lock().footprint(),
+        }
+    }
+
     /// Finds the set of mappings, and starts reaping.
-    pub(super) fn initialize(&self, init: &Init<'_>) -> Result<(), Refused> {
+    fn initialize(&self, init: &Init<'_>) -> Result<(), Refused> {
         let set = self.set(init.router(), 0)?;
+        // An element is initialised once.
+        let _ = self.random.set(init.router().random().clone());
         let inputs = self.inputs().clone();
         for (number, input) in inputs.iter().enumerate() {
             let Input::Mapper(mapper) = input else { continue };
@@ -202,7 +266,9 @@ impl Rewriter {
                 |ports: &[u16; 2]| ports.iter().any(|&port| usize::from(port) >= self.outputs);
             if let Some(pattern) = mapper.outputs().iter().position(too_high) {
                 let message = format!(
-                    "input spec {number}: output port out of range in mapper pattern {pattern}"
+                    "input spec {number}: output port out of range in mapper pattern {pattern}; \
+                     the outputs are 0 to {}",
+                    self.outputs.saturating_sub(1)
                 );
                 return Err(message.into());
             }
@@ -227,7 +293,7 @@ impl Rewriter {
     }
 
     /// Removes expired mappings when the timer runs.
-    pub(super) fn run_timer(&self, cx: &Context) {
+    fn run_timer(&self, cx: &Context) {
         self.reap(cx.now());
         self.timer.schedule_at(cx.now() + self.reap_interval);
     }
@@ -266,7 +332,7 @@ impl Rewriter {
         scope: &Scope<'_>,
     ) -> Result<(), HandlerError> {
         let new = Input::parse(text, self.outputs, &self.named, scope);
-        let new = new.map_err(|message| format!("input spec {number}: {message}"))?;
+        let new = new.map_err(|wrong| format!("input spec {number}: {}", wrong.message))?;
         let mut inputs = self.inputs();
         if let Some(placed) = self.placed() {
             placed.set.lock().clear_input(&placed.maps, number);
@@ -291,7 +357,7 @@ fn gate_of(input: &Input) -> u32 {
 impl Rewriter {
     /// Rewrites the packets of a batch that arrived at input `port`, and forwards them.
     #[inline]
-    pub(super) fn push<D: Dialect>(
+    fn push<D: Dialect>(
         &self,
         cx: &mut Context,
         lanes: &mut Lanes,
@@ -332,7 +398,7 @@ impl Rewriter {
             let view = lane.found.and_then(|found| table.view(found, lane.key));
             *way = match view {
                 Some(view) => self.apply::<D>(placed, packet, &view, now),
-                None => self.take_unknown::<D>(cx.random(), placed, packet, lane, port, now),
+                None => self.take_unknown::<D>(placed, packet, lane, port, now),
             };
         }
         cx.route_by(batch, ports.get(..batch.len()).unwrap_or_default());
@@ -384,7 +450,6 @@ impl Rewriter {
     #[cold]
     fn take_unknown<D: Dialect>(
         &self,
-        random: &mut Rng,
         placed: &Placed,
         packet: &mut Packet,
         lane: &Lane,
@@ -411,7 +476,7 @@ impl Rewriter {
         }
         let seen = Seen { flow: lane.key.flow, ..seen };
         let anno = self.annotations.reply.map_or(0, |anno| packet.anno_u8(anno));
-        let made = self.make(random, placed, &seen, port, anno, now);
+        let made = self.make(placed, &seen, port, anno, now);
         let view = made.and_then(|found| table.view(found, lane.key));
         match view {
             Some(view) => self.apply::<D>(placed, packet, &view, now),
@@ -421,15 +486,7 @@ impl Rewriter {
 
     /// Makes a mapping by an input's argument, unless another thread has made one meanwhile. Returns `None` if the
     /// input makes none or there is no room.
-    fn make(
-        &self,
-        random: &mut Rng,
-        placed: &Placed,
-        seen: &Seen,
-        port: usize,
-        anno: u8,
-        now: u64,
-    ) -> Option<Found> {
+    fn make(&self, placed: &Placed, seen: &Seen, port: usize, anno: u8, now: u64) -> Option<Found> {
         let inputs = self.inputs();
         let input = inputs.get(port)?;
         let mut changing = placed.set.lock();
@@ -439,7 +496,7 @@ impl Rewriter {
             return known;
         }
         let taken = |reply: FlowId| changing.contains(map, self.family.reply_of(reply));
-        let mut request = Request { taken: &taken, random };
+        let mut request = Request { taken: &taken, random: self.random.get_or_init(Arc::default) };
         let to = match input {
             Input::Drop | Input::Pass(_) => return None,
             Input::Keep(outputs) => Some((seen.flow, *outputs)),
@@ -474,7 +531,7 @@ impl Rewriter {
         protocol: u8,
         flow: FlowId,
         reply: bool,
-        make: Option<(usize, &mut Rng, Timestamp)>,
+        make: Option<(usize, Timestamp)>,
     ) -> Option<(Arc<FlowSet>, Found, Key)> {
         let placed = self.placed()?;
         let set = &placed.set;
@@ -489,10 +546,10 @@ impl Rewriter {
                 return Some((set.clone(), view.found, key));
             }
         }
-        let (port, random, now) = make?;
+        let (port, now) = make?;
         let flow = flows.into_iter().flatten().next()?;
         let seen = Seen { flow, map, protocol };
-        let found = self.make(random, placed, &seen, port, 0, millis(now))?;
+        let found = self.make(placed, &seen, port, 0, millis(now))?;
         Some((set.clone(), found, Key { flow, space: placed.map(map) }))
     }
 
@@ -521,39 +578,3 @@ pub(super) fn annotations(setup: &mut Setup<'_>, with_destination: bool) -> Anno
     setup.args.ignored::<bool>("HANDLE_MIGRATION", Kind::Keyword, "all threads share the mappings");
     Annotations { destination, reply: reply.map(|anno| anno.0), aggregate }
 }
-
-/// The methods of an element whose field is a [`Rewriter`], for packets that `$dialect` reads and rewrites.
-macro_rules! methods {
-    ($dialect:ty) => {
-        fn initialize(
-            &self,
-            init: &mut ::millrace_core::Init<'_>,
-        ) -> Result<(), ::millrace_core::Refused> {
-            self.0.initialize(init)
-        }
-
-        fn push(
-            &self,
-            cx: &mut ::millrace_core::Context,
-            lanes: &mut Lanes,
-            port: usize,
-            batch: &mut ::millrace_core::Batch,
-        ) {
-            self.0.push::<$dialect>(cx, lanes, port, batch);
-        }
-
-        fn capabilities(self: &::std::sync::Arc<Self>, offers: &mut ::millrace_core::Offers<'_>) {
-            self.0.offer(offers);
-        }
-
-        fn run_timer(&self, cx: &mut ::millrace_core::Context, _: &mut Lanes) {
-            self.0.run_timer(cx);
-        }
-
-        fn take_state(&self, old: &Self, init: &::millrace_core::Init<'_>) {
-            self.0.take_state(&old.0, init);
-        }
-    };
-}
-
-pub(super) use methods;

@@ -17,6 +17,7 @@
 //! # Handlers
 //! - `color` (read, write): the COLOR argument.
 //! - `anno` (read): the annotation's offset.
+//! - `config` (read, write): the arguments; COLOR may change while packets run.
 //!
 //! # Drops
 //! - filtered: the packet has another paint, and output 1 is not connected.

@@ -16,6 +16,7 @@
 //! # Handlers
 //! - `color` (read, write): the COLOR argument.
 //! - `anno` (read): the annotation's offset.
+//! - `config` (read, write): the arguments; COLOR may change while packets run.
 //!
 //! # Drops
 //! None.
@@ -98,8 +99,16 @@ impl Color {
         self.value.load(Relaxed)
     }
 
-    /// The handlers `anno` and `color`.
-    pub(super) fn handlers<E: 'static>(handlers: &mut Handlers<E>, color: fn(&E) -> &Self) {
+    /// The handlers `anno`, `color` and `config`.
+    pub(super) fn handlers<E: Element>(handlers: &mut Handlers<E>, color: fn(&E) -> &Self) {
+        handlers.reconfigure(move |element, new| {
+            let (color, new) = (color(element), color(&new));
+            if color.anno != new.anno {
+                return Err("ANNO cannot change while packets run".into());
+            }
+            color.value.store(new.get(), Relaxed);
+            Ok(())
+        });
         handlers.read("anno", move |element, _| color(element).anno);
         handlers.read("color", move |element, _| color(element).get());
         handlers.write("color", move |element, call| {

@@ -18,6 +18,7 @@
 //! # Handlers
 //! - `color` (read, write): the COLOR argument.
 //! - `anno` (read): the annotation's offset.
+//! - `config` (read, write): the arguments; COLOR may change while packets run.
 //!
 //! # Drops
 //! - no buffer: no packet memory was free for a clone.

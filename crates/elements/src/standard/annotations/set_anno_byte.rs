@@ -17,6 +17,7 @@
 //! # Handlers
 //! - `anno` (read): the annotation's offset.
 //! - `value` (read, write): the VALUE argument.
+//! - `config` (read, write): the arguments; VALUE may change while packets run.
 //!
 //! # Drops
 //! None.
@@ -58,6 +59,13 @@ impl Element for SetAnnoByte {
     }
 
     fn handlers(handlers: &mut Handlers<Self>) {
+        handlers.reconfigure(|set, new| {
+            if set.anno != new.anno {
+                return Err("ANNO cannot change while packets run".into());
+            }
+            set.value.store(new.value.into_inner(), Relaxed);
+            Ok(())
+        });
         handlers.read("anno", |set, _| set.anno);
         handlers.read("value", |set, _| set.value.load(Relaxed));
         handlers.write("value", |set, call| {

@@ -17,6 +17,7 @@
 //!
 //! # Handlers
 //! - `length` (read, write): the LENGTH argument.
+//! - `config` (read, write): the arguments; LENGTH may change while packets run.
 //!
 //! # Drops
 //! - too big: the packet is longer, and output 1 is not connected.
@@ -55,6 +56,13 @@ impl Element for CheckLength {
     }
 
     fn handlers(handlers: &mut Handlers<Self>) {
+        handlers.reconfigure(|check, new| {
+            if check.extra_length != new.extra_length {
+                return Err("EXTRA_LENGTH cannot change while packets run".into());
+            }
+            check.length.store(new.length.into_inner(), Relaxed);
+            Ok(())
+        });
         handlers.read("length", |check, _| check.length.load(Relaxed));
         handlers.write("length", |check, call| {
             check.length.store(call.parse()?, Relaxed);

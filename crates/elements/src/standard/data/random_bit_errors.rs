@@ -19,6 +19,7 @@
 //! - `p_bit_error` (read, write): the P argument.
 //! - `error_kind` (read, write): the KIND argument.
 //! - `active` (read, write): the ACTIVE argument.
+//! - `config` (read, write): the arguments, which may change while packets run.
 //!
 //! # Drops
 //! None.
@@ -62,7 +63,7 @@ fn kind_number(word: &str) -> Result<u8, String> {
 }
 
 fn probability(UFixed(p): UFixed<28>) -> Result<u32, &'static str> {
-    if p <= ONE { Ok(p) } else { Err("drop probability must be between 0 and 1") }
+    if p <= ONE { Ok(p) } else { Err("bit error probability must be between 0 and 1") }
 }
 
 impl Element for RandomBitErrors {
@@ -84,6 +85,12 @@ impl Element for RandomBitErrors {
     }
 
     fn handlers(handlers: &mut Handlers<Self>) {
+        handlers.reconfigure(|errors, new| {
+            errors.probability.store(new.probability.into_inner(), Relaxed);
+            errors.kind.store(new.kind.into_inner(), Relaxed);
+            errors.active.store(new.active.into_inner(), Relaxed);
+            Ok(())
+        });
         handlers.read("p_bit_error", |errors, _| {
             UFixed::<28>(errors.probability.load(Relaxed)).to_string()
         });
@@ -176,5 +183,7 @@ mod tests {
         rig.write("error_kind", "set").unwrap();
         assert_eq!(rig.read("error_kind").unwrap(), "set");
         assert!(rig.write("error_kind", "toggle").is_err());
+        rig.write("config", "1, clear").unwrap();
+        assert_eq!(rig.push(0, &[[0xa5; 9]])[0], [[0; 9]]);
     }
 }

@@ -17,6 +17,7 @@
 //!
 //! # Handlers
 //! - `head`, `tail` (read, write): the arguments of these names.
+//! - `config` (read, write): both arguments.
 //!
 //! # Drops
 //! - too big: the packet would have more than 65535 bytes.
@@ -57,6 +58,11 @@ impl Element for Resize {
     }
 
     fn handlers(handlers: &mut Handlers<Self>) {
+        handlers.reconfigure(|resize, new| {
+            resize.head.store(new.head.into_inner(), Relaxed);
+            resize.tail.store(new.tail.into_inner(), Relaxed);
+            Ok(())
+        });
         handlers.read("head", |resize, _| resize.head.load(Relaxed));
         handlers.write("head", |resize, call| {
             resize.head.store(call.parse()?, Relaxed);
@@ -137,5 +143,7 @@ mod tests {
         assert_eq!(rig.stats().drops, [(Reason::TooBig, 2)]);
         rig.write("tail", "-2147483648").unwrap();
         assert_eq!(rig.push(0, &["abc"])[0], [b""]);
+        rig.write("config", "-1").unwrap();
+        assert_eq!(rig.push(0, &["abc"])[0], [b"bc"]);
     }
 }

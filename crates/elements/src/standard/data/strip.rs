@@ -39,7 +39,7 @@ pub struct Strip {
 register!(Strip, "strip.rs");
 
 impl Element for Strip {
-    const CLASS: Class = Class::new("Strip", "1/1", "a/a");
+    const CLASS: Class = Class::new("Strip", "1/1", "a/a").aliases(&["FlowStrip"]);
     type Local = ();
 
     fn configure(setup: &mut Setup<'_>) -> Result<Self, Failed> {

@@ -17,7 +17,7 @@
 //! None of its own.
 //!
 //! # Drops
-//! None.
+//! - too big: there is not enough headroom, and the packet would have more than 65535 bytes.
 //!
 //! # Example
 //! ```click
@@ -28,17 +28,22 @@
 //! Strip
 
 use millrace_core::args::Kind;
-use millrace_core::{Class, Element, Failed, Moment, PerPacket, Setup, View, Way, register};
+use millrace_core::{
+    Class, Element, Failed, Moment, PerPacket, Reason, Setup, View, Way, register,
+};
 
 /// The element; its manual is at the top of the file.
 pub struct Unstrip {
     length: usize,
 }
 
+/// The longest packet for which room is made.
+const LONGEST: usize = 65_535;
+
 register!(Unstrip, "unstrip.rs");
 
 impl Element for Unstrip {
-    const CLASS: Class = Class::new("Unstrip", "1/1", "a/a");
+    const CLASS: Class = Class::new("Unstrip", "1/1", "a/a").aliases(&["FlowUnstrip"]);
     type Local = ();
 
     fn configure(setup: &mut Setup<'_>) -> Result<Self, Failed> {
@@ -52,6 +57,9 @@ impl PerPacket for Unstrip {
     #[inline(always)]
     fn treat(&self, (): &mut (), packet: &mut View, _: &mut Moment) -> Way {
         if !packet.unstrip(self.length) {
+            if packet.len() + self.length > LONGEST {
+                return Way::drop(Reason::TooBig);
+            }
             // Not enough headroom: `prepend` moves the packet to make room.
             packet.prepend(self.length);
         }
@@ -61,8 +69,8 @@ impl PerPacket for Unstrip {
 
 #[cfg(test)]
 mod tests {
-    use millrace_core::Packet;
     use millrace_core::testing::Rig;
+    use millrace_core::{Packet, Reason};
 
     #[test]
     fn restores_stripped_bytes() {
@@ -78,5 +86,14 @@ mod tests {
         let out = rig.push(0, &["abc"]);
         assert_eq!(out[0][0].len(), 2003);
         assert_eq!(out[0][0][2000..], *b"abc");
+    }
+
+    /// In a loop, say.
+    #[test]
+    fn packets_do_not_grow_for_ever() {
+        let mut rig = Rig::new("Unstrip(65533)", 1, 1).unwrap();
+        let out = rig.push(0, &["ab", "abc"]);
+        assert_eq!((out[0].len(), out[0][0].len()), (1, 65_535));
+        assert_eq!(rig.stats().drops, [(Reason::TooBig, 1)]);
     }
 }

@@ -7,7 +7,7 @@ use arc_swap::ArcSwap;
 use millrace_core::args::Kind;
 use millrace_core::element::HandlerCall;
 use millrace_core::{
-    Args, Batch, Context, Failed, Handlers, Init, Packet, Reason, Refused, Timestamp,
+    Args, Batch, Context, Failed, HandlerError, Handlers, Init, Packet, Reason, Refused, Timestamp,
 };
 
 /// The default data of Click's sources; users' expected outputs contain it.
@@ -94,6 +94,21 @@ impl Supply {
                 .map_err(|error| Refused(format!("END_CALL: {error}"))),
             None => Ok(()),
         }
+    }
+
+    /// Makes packets as another one would, from the first on.
+    pub(super) fn adopt(&self, new: &Self) -> Result<(), HandlerError> {
+        if (self.timestamp, &self.end) != (new.timestamp, &new.end) {
+            return Err("TIMESTAMP, STOP and END_CALL cannot change while packets run".into());
+        }
+        self.data.store(new.data.load_full());
+        self.length.store(new.length.load(Relaxed), Relaxed);
+        self.contents.store(new.contents.load_full());
+        self.headroom.store(new.headroom.load(Relaxed), Relaxed);
+        self.limit.store(new.limit.load(Relaxed), Relaxed);
+        self.restart();
+        self.set_active(new.is_active());
+        Ok(())
     }
 
     pub(super) fn set_active(&self, active: bool) {

@@ -14,6 +14,7 @@
 //!
 //! # Handlers
 //! - `prob` (read, write): the P argument; reads return it in units of 1/65536, writes expect a fraction, 0 to 1.
+//! - `config` (read, write): the arguments; all may change while packets run.
 //!
 //! # Drops
 //! None.
@@ -67,6 +68,10 @@ impl Element for ProbSplitter {
     }
 
     fn handlers(handlers: &mut Handlers<Self>) {
+        handlers.reconfigure(|splitter, new| {
+            splitter.probability.store(new.probability.into_inner(), Relaxed);
+            Ok(())
+        });
         handlers.read("prob", |splitter, _| splitter.probability.load(Relaxed));
         handlers.write("prob", |splitter, call| {
             let p = call.parse().map_err(|_| "not a fraction")?;

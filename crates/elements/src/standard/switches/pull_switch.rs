@@ -16,7 +16,7 @@
 //!
 //! # Handlers
 //! - `switch` (read, write): the input; -1 if there is none.
-//! - `config` (read): same as `switch`.
+//! - `config` (read, write): same as `switch`.
 //!
 //! # Drops
 //! None.
@@ -72,6 +72,15 @@ impl Element for PullSwitch {
     fn handlers(handlers: &mut Handlers<Self>) {
         handlers.read("switch", |switch, _| switch.input.number());
         handlers.read("config", |switch, _| switch.input.number());
+        handlers.write("config", |switch, call| {
+            let mut args = call.args();
+            let input = args.positional("INPUT", 0);
+            if args.complete().is_err() {
+                return Err(args.messages().into());
+            }
+            switch.input.set(input, call.router());
+            Ok(())
+        });
         handlers.write("switch", |switch, call| {
             switch.input.set(click_word(call)?, call.router());
             Ok(())
@@ -197,5 +206,8 @@ mod tests {
         rig.write("switch", "-7").unwrap();
         assert_eq!(rig.read("switch").unwrap(), "-1");
         assert!(rig.push(0, &["d"])[0].is_empty());
+        rig.write("config", "1").unwrap();
+        assert_eq!(rig.push(1, &["e"])[0], [b"e"]);
+        assert!(rig.write("config", "no").is_err());
     }
 }

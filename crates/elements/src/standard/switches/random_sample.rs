@@ -22,7 +22,7 @@
 //! - `drop_prob` (read, write): probability that a packet is not sampled.
 //! - `active` (read, write): the ACTIVE argument.
 //! - `drops` (read): packets that were not sampled: dropped or sent to output 1.
-//! - `config` (read): the current SAMPLE and ACTIVE.
+//! - `config` (read, write): the current SAMPLE and ACTIVE.
 //!
 //! # Drops
 //! - limited: the packet was not sampled, and output 1 is not connected.
@@ -85,6 +85,11 @@ impl Element for RandomSample {
     }
 
     fn handlers(handlers: &mut Handlers<Self>) {
+        handlers.reconfigure(|sample, new| {
+            sample.passing.store(new.passing.into_inner(), Relaxed);
+            sample.active.store(new.active.into_inner(), Relaxed);
+            Ok(())
+        });
         handlers.read("sampling_prob", |sample, _| sample.passing());
         handlers.write("sampling_prob", |sample, call| {
             sample.passing.store(read(call)?, Relaxed);

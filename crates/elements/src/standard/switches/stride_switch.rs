@@ -87,7 +87,8 @@ impl Element for StrideSwitch {
         let count = setup.outputs();
         if setup.args.len() != count {
             let message = format!("need {count} arguments, one per output port");
-            setup.args.error((), message);
+            let help = format!("the numbers of tickets given are {}", setup.args.len());
+            setup.args.error_with_help((), message, help);
             return Err(Failed);
         }
         let mut all = Vec::new();

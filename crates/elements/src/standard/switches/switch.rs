@@ -15,7 +15,7 @@
 //!
 //! # Handlers
 //! - `switch` (read, write): the output; negative if all packets are dropped.
-//! - `config` (read): same as `switch`.
+//! - `config` (read, write): same as `switch`.
 //! - Low-level calls (`LLRPC` of ControlSocket) 5 and 6: read and set the output.
 //!
 //! # Drops
@@ -62,6 +62,10 @@ impl Element for Switch {
     }
 
     fn handlers(handlers: &mut Handlers<Self>) {
+        handlers.reconfigure(|switch, new| {
+            switch.output.store(new.output.into_inner(), Relaxed);
+            Ok(())
+        });
         handlers.read("switch", |switch, _| switch.output.load(Relaxed));
         handlers.read("config", |switch, _| switch.output.load(Relaxed));
         handlers.write("switch", |switch, call| {

@@ -49,6 +49,7 @@ pub(super) const FIELDS: &[Field] = &[
     Field::number("wire_len", 4, |seen| Some(Value::Number(seen.packet.len() as u64)))
         .outside_ip()
         .put(ANNO, number, |draft, value| draft.wanted_len = value.number()),
+    Field::number("thread", 4, |seen| Some(Value::Number(seen.thread as u64))).outside_ip(),
 ];
 
 pub(super) const SYNONYMS: &[(&str, &str)] = &[

@@ -67,9 +67,9 @@ impl Recorder {
         lines
     }
 
-    /// Writes a packet. Changes its extra length annotation as Click does.
-    pub(crate) fn write(&self, packet: &mut Packet, out: &mut Vec<u8>) {
-        let mut seen = Seen::new(packet, self.wishes);
+    /// Writes a packet, on this thread. Changes its extra length annotation as Click does.
+    pub(crate) fn write(&self, packet: &mut Packet, thread: usize, out: &mut Vec<u8>) {
+        let mut seen = Seen::new(packet, thread, self.wishes);
         if self.of_ip {
             seen.look();
         }

@@ -17,6 +17,8 @@ pub(crate) struct Wishes {
 /// A packet, and the result of examining it.
 pub(crate) struct Seen<'p> {
     pub(crate) packet: &'p Packet,
+    /// The thread that writes it.
+    pub(crate) thread: usize,
     pub(crate) wishes: Wishes,
     /// From the IP header, if valid, to the end of the datagram or the packet.
     pub(crate) ip: Option<Ip<'p>>,
@@ -74,9 +76,10 @@ pub(crate) enum Missing {
 }
 
 impl<'p> Seen<'p> {
-    pub(crate) fn new(packet: &'p Packet, wishes: Wishes) -> Self {
+    pub(crate) fn new(packet: &'p Packet, thread: usize, wishes: Wishes) -> Self {
         Self {
             packet,
+            thread,
             wishes,
             ip: None,
             tcp: None,

@@ -50,6 +50,8 @@ pub struct Wishes {
     pub(crate) allow_nonexistent: bool,
     /// The probability of a packet, in units of 1/[`CERTAIN`].
     pub(crate) sample: u32,
+    /// How many packets a run of the task emits at most.
+    pub(crate) burst: usize,
 }
 
 /// A probability of 1 in fixed point.
@@ -65,6 +67,7 @@ impl Wishes {
             multipacket: false,
             allow_nonexistent: false,
             sample: CERTAIN,
+            burst: 1,
         }
     }
 
@@ -174,7 +177,10 @@ impl<F: LineFormat> Element for Feed<F> {
             return false;
         }
         let mut batch = cx.take_batch();
-        let step = self.step(cx, &mut batch);
+        let mut step = self.step(cx, &mut batch);
+        while matches!(step, Step::Sent) && batch.len() < self.wishes.burst && batch.room() > 0 {
+            step = self.step(cx, &mut batch);
+        }
         cx.push_batch(0, &mut batch);
         cx.give_batch(batch);
         match step {

@@ -64,6 +64,21 @@ impl Remark {
     }
 }
 
+impl LineFile {
+    /// Reads the next line, with its line end, into `line`. False if there is none; then the file is closed, and an error is
+    /// in `remarks`.
+    pub(crate) fn next_line(&mut self, line: &mut Vec<u8>, remarks: &mut Vec<Remark>) -> bool {
+        let more = self.read_line(line).unwrap_or_else(|error| {
+            remarks.push(Remark::at(self, true, os_error_text(&error)));
+            false
+        });
+        if !more {
+            self.close();
+        }
+        more
+    }
+}
+
 impl SummaryReader {
     pub(crate) fn new(file: LineFile, protocol: u8, checksums: bool) -> Self {
         Self {

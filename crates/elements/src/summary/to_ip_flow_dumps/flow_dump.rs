@@ -6,7 +6,7 @@ use std::net::SocketAddrV4;
 
 use millrace_core::headers::tcp_option as option;
 use millrace_core::headers::{Header, Ipv4Header, TcpHeader, UdpHeader, protocol, tcp_flags};
-use millrace_core::{Packet, Timestamp, os_error_text};
+use millrace_core::{Packet, Timestamp, os_error_text, standard_output};
 
 use crate::summary::fields::field::append;
 use crate::summary::fields::seen::{u8_at, u16_at, u32_at};
@@ -124,6 +124,11 @@ impl FlowDump {
             pending_notes: 0,
             was_written: false,
         })
+    }
+
+    /// Bytes that wait to be written.
+    pub(super) fn pending(&self) -> usize {
+        self.pending.len()
     }
 
     /// The number of packets of the flow.
@@ -363,7 +368,7 @@ impl FlowDump {
         let describe = |error: io::Error| format!("{}: {}", self.file_name, os_error_text(&error));
         if self.file_name == "-" {
             self.was_written = true;
-            return io::stdout().lock().write_all(&bytes).map_err(describe);
+            return standard_output::for_data().lock().write_all(&bytes).map_err(describe);
         }
         let mut file = match self.was_written {
             true => OpenOptions::new().append(true).open(&self.file_name),

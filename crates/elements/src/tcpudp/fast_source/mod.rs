@@ -8,7 +8,7 @@ use millrace_core::args::{Arg, Args};
 use millrace_core::checksum::Sum;
 use millrace_core::headers::{EthernetHeader, Header, Ipv4Header, ether_type};
 use millrace_core::net::EtherAddress;
-use millrace_core::{Context, HandlerError, Handlers, Init, Lock, Packet, Timestamp};
+use millrace_core::{Context, HandlerError, Handlers, Init, Lock, Packet, Random, Timestamp};
 use zerocopy::IntoBytes;
 
 /// The rate, the limit and the progress of a source.
@@ -234,7 +234,7 @@ impl Frame {
     }
 }
 
-/// A random port, chosen as by Click's flow sources.
-pub(super) fn random_port(random: &mut fastrand::Rng) -> u16 {
-    random.u16(..u16::MAX)
+/// A random port, chosen as by Click's flow sources, which put it into the header in the machine's byte order.
+pub(super) fn random_port(random: &Random) -> u16 {
+    (((random.draw() >> 2) % 0xffff) as u16).to_be()
 }

@@ -1,18 +1,40 @@
 //! Code shared by CheckTCPHeader, CheckUDPHeader and CheckICMPHeader: arguments, counts, handlers, and the
 //! rejection of bad packets.
 
+use std::marker::PhantomData;
 use std::sync::atomic::{AtomicBool, Ordering::Relaxed};
 
 use millrace_core::headers::Ipv4Header;
 use millrace_core::{
-    Batch, Context, Count, Failed, HandlerError, Handlers, Packet, PerThread, Reason, Setup,
+    Batch, Class, Context, Count, Element, Failed, HandlerError, Handlers, Packet, PerThread,
+    Reason, Setup,
 };
 
 use crate::ip::network_header;
 
-/// A configured check.
-pub(crate) struct TransportCheck {
-    kind: &'static Kind,
+/// A class of elements that check the headers of a protocol.
+pub(crate) trait CheckClass: Send + Sync + 'static {
+    /// Name, port counts and processing.
+    const CLASS: Class;
+    /// The protocol.
+    const PROTOCOL: u8;
+    /// The name of the protocol.
+    const NAME: &'static str;
+    /// Whether messages begin with the element's name.
+    const SAYS_WHO: bool = true;
+    /// Whether there is an argument CHECKSUM.
+    const HAS_CHECKSUM_ARGUMENT: bool = true;
+
+    /// Checks a packet of the protocol, and its checksum if `checksum`.
+    ///
+    /// # Errors
+    /// What is wrong with it.
+    fn check(ip: &Ipv4Header, packet: &Packet, checksum: bool) -> Result<(), Fault>;
+}
+
+/// An element of such a class.
+pub(crate) struct TransportCheck<C> {
+    class: PhantomData<C>,
     /// The prefix of messages.
     speaker: String,
     checksum: bool,
@@ -20,18 +42,6 @@ pub(crate) struct TransportCheck {
     details: bool,
     counts: PerThread<Counts>,
     reported: AtomicBool,
-}
-
-/// What differs between protocols.
-pub(crate) struct Kind {
-    pub(crate) class: &'static str,
-    pub(crate) protocol: u8,
-    /// The name of the protocol.
-    pub(crate) name: &'static str,
-    /// Whether messages begin with the element's name.
-    pub(crate) says_who: bool,
-    /// Whether there is an argument CHECKSUM.
-    pub(crate) has_checksum_argument: bool,
 }
 
 #[derive(Default)]
@@ -69,33 +79,28 @@ impl Fault {
     }
 }
 
-impl TransportCheck {
-    pub(crate) fn configure(setup: &mut Setup<'_>, kind: &'static Kind) -> Result<Self, Failed> {
-        let speaker = match kind.says_who {
-            true => format!("{} :: {}: ", setup.name(), kind.class),
+impl<C: CheckClass> Element for TransportCheck<C> {
+    const CLASS: Class = C::CLASS;
+    type Local = ();
+
+    fn configure(setup: &mut Setup<'_>) -> Result<Self, Failed> {
+        let speaker = match C::SAYS_WHO {
+            true => format!("{} :: {}: ", setup.name(), C::CLASS.name),
             false => String::new(),
         };
         let args = &mut setup.args;
         let verbose = args.keyword("VERBOSE", false);
         let details = args.keyword("DETAILS", false);
-        let checksum = !kind.has_checksum_argument || args.keyword("CHECKSUM", true);
+        let checksum = !C::HAS_CHECKSUM_ARGUMENT || args.keyword("CHECKSUM", true);
         args.complete()?;
         let (counts, reported) = (PerThread::default(), AtomicBool::new(false));
-        Ok(Self { kind, speaker, checksum, verbose, details, counts, reported })
+        Ok(Self { class: PhantomData, speaker, checksum, verbose, details, counts, reported })
     }
 
-    /// Leaves in `batch` the packets of the protocol that `check` accepts. Its arguments are the IP header, the
-    /// packet, and whether to verify the checksum.
-    #[inline]
-    pub(crate) fn process(
-        &self,
-        cx: &mut Context,
-        batch: &mut Batch,
-        check: impl Fn(&Ipv4Header, &Packet, bool) -> Result<(), Fault>,
-    ) {
+    fn process(&self, cx: &mut Context, (): &mut (), batch: &mut Batch) {
         batch.map_filter(|packet| {
             let checked = match network_header(&packet) {
-                Some(ip) if ip.protocol == self.kind.protocol => check(ip, &packet, self.checksum),
+                Some(ip) if ip.protocol == C::PROTOCOL => C::check(ip, &packet, self.checksum),
                 _ => Err(Fault::Protocol),
             };
             match checked {
@@ -106,11 +111,26 @@ impl TransportCheck {
         self.counts.mine(cx).good.add(batch.len() as u64);
     }
 
+    fn handlers(handlers: &mut Handlers<Self>) {
+        handlers.read("count", |check, _| check.good());
+        handlers.read("drops", |check, _| {
+            Fault::ALL.iter().map(|&fault| check.faults(fault)).sum::<u64>()
+        });
+        handlers.try_read("drop_details", |check, call| {
+            if !check.details {
+                return Err(HandlerError::NoHandler(call.handler().to_owned()));
+            }
+            let line = |fault: Fault| format!("{}\t{}\n", check.faults(fault), fault.text(C::NAME));
+            Ok(Fault::ALL.map(line).concat())
+        });
+    }
+}
+
+impl<C: CheckClass> TransportCheck<C> {
     #[cold]
     fn reject(&self, cx: &mut Context, packet: Packet, fault: Fault) -> Option<Packet> {
         if self.verbose || !self.reported.swap(true, Relaxed) {
-            let name = self.kind.name;
-            let (speaker, text) = (&self.speaker, fault.text(name));
+            let (speaker, name, text) = (&self.speaker, C::NAME, fault.text(C::NAME));
             cx.router().chatter(&format!("{speaker}{name} header check failed: {text}"));
         }
         if let Some(count) = self.counts.mine(cx).faults.get(fault as usize) {
@@ -118,23 +138,6 @@ impl TransportCheck {
         }
         cx.push_or_drop(1, packet, fault.reason());
         None
-    }
-
-    /// Declares the handlers of class `E`, which holds a check.
-    pub(crate) fn handlers<E: 'static>(handlers: &mut Handlers<E>, of: fn(&E) -> &Self) {
-        handlers.read("count", move |element, _| of(element).good());
-        handlers.read("drops", move |element, _| {
-            Fault::ALL.iter().map(|&fault| of(element).faults(fault)).sum::<u64>()
-        });
-        handlers.try_read("drop_details", move |element, call| {
-            let check = of(element);
-            if !check.details {
-                return Err(HandlerError::NoHandler(call.handler().to_owned()));
-            }
-            let name = check.kind.name;
-            let line = |fault: Fault| format!("{}\t{}\n", check.faults(fault), fault.text(name));
-            Ok(Fault::ALL.map(line).concat())
-        });
     }
 
     fn good(&self) -> u64 {
@@ -146,29 +149,3 @@ impl TransportCheck {
         counts.map(Count::get).sum()
     }
 }
-
-/// The methods of an element whose field is a [`TransportCheck`], by its [`Kind`] and the function that checks a packet.
-macro_rules! methods {
-    ($kind:expr, $check:expr) => {
-        fn configure(
-            setup: &mut ::millrace_core::Setup<'_>,
-        ) -> Result<Self, ::millrace_core::Failed> {
-            TransportCheck::configure(setup, $kind).map(Self)
-        }
-
-        fn process(
-            &self,
-            cx: &mut ::millrace_core::Context,
-            (): &mut (),
-            batch: &mut ::millrace_core::Batch,
-        ) {
-            self.0.process(cx, batch, $check);
-        }
-
-        fn handlers(handlers: &mut ::millrace_core::Handlers<Self>) {
-            TransportCheck::handlers(handlers, |element| &element.0);
-        }
-    };
-}
-
-pub(crate) use methods;

@@ -1,10 +1,12 @@
 //! Rings that carry packets from any threads to one. Each sending thread has a ring of its own, so
 //! that no two threads write to the same ring and the packets of one thread stay in order.
 
-use std::sync::atomic::{Ordering, fence};
+mod calling;
 
 use millrace_core::{Batch, Context, Count, Lock, Packet, PerThread, Task};
 use rtrb::{Consumer, Producer, RingBuffer};
+
+pub(super) use calling::call;
 
 /// Packets on their way to one thread.
 pub(super) struct Rings {
@@ -111,24 +113,9 @@ impl Inlet {
     }
 }
 
-/// Schedules the consuming task, if it rests. Call this after sending packets.
-#[inline]
-pub(super) fn call(task: &Task) {
-    // Either the task finds the packets in its last check before it rests, or this thread sees that
-    // it rests: the fences on both sides order each side's write before its read.
-    fence(Ordering::SeqCst);
-    if !task.is_scheduled() {
-        task.schedule();
-    }
-}
-
 /// Lets the consuming task rest until packets are sent again.
 pub(super) fn rest(task: &Task, rings: &Rings) {
-    task.unschedule();
-    fence(Ordering::SeqCst);
-    if !rings.is_empty() {
-        task.schedule();
-    }
+    calling::rest(task, || rings.is_empty());
 }
 
 #[cfg(test)]

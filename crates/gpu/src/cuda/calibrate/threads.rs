@@ -1,4 +1,5 @@
-//! How many threads should share a text: the pattern kernel by itself, over the same texts, with each number of them.
+//! Measures how many threads should share a text: runs the pattern kernel alone, on the same texts, with each number
+//! of threads.
 
 use std::sync::Arc;
 use std::thread;
@@ -11,25 +12,25 @@ use crate::device::{Device, DeviceError, DeviceLane, SlotId, Table};
 use crate::kernel::{Column, Kernel, Launch, TILE};
 use crate::plan::{Area, Plan, Step};
 
-/// What there is to choose between.
+/// The numbers of threads that are measured.
 const THREADS: [u32; 6] = [1, 2, 4, 8, 16, 32];
-/// Batches of which the kernels run at a time, as those of some lanes do, and how often.
+/// The number of batches that run at the same time, as in several lanes, and the number of repetitions.
 const SLOTS: usize = 4;
 const TIMES: u32 = 64;
-/// Bytes of a text, and where it begins in the payload.
+/// The length of a text in bytes, and the distance between texts in the payload.
 const TEXT: usize = 1400;
 const STRIDE: usize = TEXT.next_multiple_of(16);
-/// Where columns begin: behind the header.
+/// The offset of columns: after the header.
 const COLUMNS: usize = 256;
 const PATTERNS: usize = 1000;
 
-/// Bits a second of texts that are searched, by the threads that share one.
+/// Bits per second of texts that are searched, for each number of threads per text.
 pub(super) fn measure(device: &dyn Device, texts: usize) -> Result<Vec<(u32, f64)>, DeviceError> {
     let mut rng = Rng::with_seed(1);
     let patterns: Vec<String> =
         (0..PATTERNS).map(|_| (0..rng.usize(6..14)).map(|_| rng.lowercase()).collect()).collect();
     let table = load(device, &patterns)?;
-    // Beginnings of patterns: a walk is away from the automaton's beginning most of the time.
+    // The texts consist of beginnings of patterns, so that the automaton is mostly away from its start state.
     let mut text = Vec::with_capacity(texts * STRIDE + TEXT);
     while text.len() < texts * STRIDE {
         let Some(pattern) = rng.choice(&patterns) else { break };
@@ -68,7 +69,7 @@ fn load(device: &dyn Device, patterns: &[String]) -> Result<Table, DeviceError> 
     Ok(table)
 }
 
-/// One launch of the kernel, over columns of four bytes: offsets and lengths, predicates, results.
+/// One launch of the kernel with columns of four bytes: offsets, lengths, predicates, results.
 fn plan(texts: usize, threads: u32) -> Plan {
     let tiles = texts.div_ceil(TILE);
     let column = |number: usize| {
@@ -86,7 +87,7 @@ fn plan(texts: usize, threads: u32) -> Plan {
         ..Launch::default()
     };
     let area = |column: Column, tile: u32| Area { at: column.at, tile };
-    // The tiles of offsets, then those of lengths, go to the device as if they were twice as long.
+    // The tiles of offsets and those of lengths are copied together.
     Plan {
         capacity: tiles * TILE,
         steps: vec![Step { kernel: Kernel::AhoCorasick, launch, has_table: true, field: None }],

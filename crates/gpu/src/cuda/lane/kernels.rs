@@ -1,8 +1,8 @@
-//! The kernels of a lane by themselves: what they take when their input lies on the device.
+//! Measures the kernels of a lane alone, with their input already on the device.
 //!
-//! A kernel over some thousand rows is over in a microsecond or two, which is less than the host needs to launch it, and keeps a
-//! small part of a large device busy. So each slot has a stream of its own, and on it a graph of many runs one behind the other,
-//! which the host launches with one call.
+//! A kernel over some thousand rows takes one or two microseconds, which is less than the host needs to launch it,
+//! and uses only a small part of a large device. So each slot has a stream of its own, with a graph of many
+//! successive runs, which the host launches with one call.
 
 use std::time::{Duration, Instant};
 
@@ -11,10 +11,10 @@ use super::Lane;
 use crate::device::slot::{check_batch, next_sequence, write_header};
 use crate::device::{DeviceError, DeviceLane, SlotId, Table};
 
-/// Runs in a graph.
+/// Runs per graph.
 const CHAIN: u32 = 64;
 
-/// How long the first run of all graphs may take.
+/// The maximum time of the first run of all graphs.
 const PATIENCE: Duration = Duration::from_secs(10);
 
 /// See [`DeviceLane::time_kernels`].
@@ -27,10 +27,10 @@ pub(super) fn time(
 ) -> Result<Duration, DeviceError> {
     let chains = fill(lane, rows, payload, tables)?;
     let Some(resources) = &lane.resources else { return Err(Lane::gone()) };
-    // The slots are the device's until everything is done.
+    // The slots belong to the device until all work is done.
     let done = measure(&chains, times);
     if let Err(error) = &done {
-        // What is under way would be freed with this return: nothing is, any more, in a context that is lost.
+        // The memory would be freed by this return while it is in use. In a lost context nothing is in use.
         resources.context().lose(error.to_string());
     }
     done
@@ -43,11 +43,11 @@ fn measure(chains: &[Chain], times: u32) -> Result<Duration, DeviceError> {
     let start = Instant::now();
     run(chains, graphs)?;
     wait(chains, PATIENCE.saturating_mul(graphs))?;
-    // As many as were asked for are a part of the last graph.
+    // The requested number of runs is a part of the last graph.
     Ok(start.elapsed().mul_f64(f64::from(times) / f64::from(graphs * CHAIN)))
 }
 
-/// A slot's stream and what is run on it.
+/// A slot's stream and its graph.
 struct Chain {
     stream: Stream,
     graph: Graph,
@@ -79,14 +79,14 @@ fn fill(
         let runs = || (0..CHAIN).try_for_each(|_| resources.launch(&stream, slot, rows));
         let graph = stream.capture(runs)?;
         resources.copy_in(&stream, &lane.plan, slot, rows, payload)?;
-        // An error further on must not find a copy under way.
+        // After an error below, no copy may be in flight.
         stream.synchronize()?;
         Ok(Chain { stream, graph })
     };
     (0..count).map(chain).collect()
 }
 
-/// Launches every slot's graph so many times, in turns.
+/// Launches every slot's graph this many times, in turns.
 fn run(chains: &[Chain], times: u32) -> Result<(), DeviceError> {
     for _ in 0..times {
         for Chain { stream, graph } in chains {
@@ -102,7 +102,7 @@ fn wait(chains: &[Chain], most: Duration) -> Result<(), DeviceError> {
     for Chain { stream, .. } in chains {
         while !stream.is_idle()? {
             if start.elapsed() > most {
-                return Err(DeviceError::Step("kernels do not come to an end".to_owned()));
+                return Err(DeviceError::Step("kernels do not end".to_owned()));
             }
             std::hint::spin_loop();
         }

@@ -11,7 +11,7 @@ use crate::host::block::Block;
 /// Bytes of red zone on each side of an allocation.
 const RED: usize = 256;
 
-/// How much memory the device has left.
+/// The amount of memory that the device has left.
 pub(super) struct Arena(AtomicU64);
 
 impl Arena {
@@ -20,7 +20,7 @@ impl Arena {
     }
 }
 
-/// An allocation between red zones. Its address is for kernels; the host reads and writes it through copies alone.
+/// An allocation between red zones. Kernels use its address. The host reads and writes it only through copies.
 pub(super) struct Memory {
     arena: Arc<Arena>,
     block: Block,
@@ -56,7 +56,7 @@ impl Memory {
         self.block.bytes_mut().get_mut(RED..end).unwrap_or_default()
     }
 
-    /// Makes all of it worthless, differently each time.
+    /// Fills it with poison, a different one each time.
     pub(super) fn poison(&mut self, rng: &mut Rng) {
         let mut pattern = rng.u64(..) | 0x8000_0000_0000_0001;
         for bytes in self.bytes_mut().chunks_mut(8) {
@@ -67,13 +67,13 @@ impl Memory {
         }
     }
 
-    /// Whether nobody wrote to the red zones.
+    /// True if the red zones are unchanged.
     pub(super) fn is_intact(&self) -> bool {
         let (before, behind) = self.red_zones();
         before.iter().chain(behind).enumerate().all(|(index, byte)| *byte == red(index))
     }
 
-    /// Makes the red zones good again.
+    /// Restores the red zones.
     pub(super) fn mend(&mut self) {
         let end = RED + self.bytes;
         let block = self.block.bytes_mut();
@@ -92,7 +92,7 @@ impl Memory {
 
 impl Drop for Memory {
     fn drop(&mut self) {
-        // Whoever still reads it sees nonsense, not what was there.
+        // A thread that still reads it finds poison instead of the old contents.
         self.bytes_mut().fill(0xdd);
         self.arena.0.fetch_add(self.bytes as u64, Ordering::Relaxed);
     }
@@ -107,7 +107,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_byte_beside_an_allocation_shows() {
+    fn a_write_next_to_an_allocation_is_detected() {
         let arena = Arena::new(1000);
         let mut memory = Memory::new(&arena, 100, &mut Rng::with_seed(1)).unwrap();
         assert!(memory.is_intact());

@@ -1,4 +1,4 @@
-//! What goes wrong with the simulator, and when.
+//! Faults that the simulator injects.
 
 use std::collections::{HashMap, HashSet};
 use std::fmt;
@@ -22,20 +22,20 @@ pub enum Point {
     Completion,
 }
 
-/// What a step does instead of its work.
+/// What happens instead of the step.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Fault {
-    /// It fails, and with it its batch alone. A launch fails with half of its rows done.
+    /// The step fails, and with it only its batch. A launch fails after half of its rows.
     Fail,
-    /// It never ends, and so none behind it in its lane begins.
+    /// The step never ends, so the steps after it in its lane never begin.
     Hang,
-    /// It begins that much later.
+    /// The step begins later by this time.
     Late(Duration),
     /// The device is lost.
     Lose,
 }
 
-/// A call that can be refused for want of memory.
+/// A call that can fail because of a lack of memory.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub enum Call {
     /// [`Device::load_table`](crate::Device::load_table).
@@ -46,18 +46,23 @@ pub enum Call {
     Submit,
 }
 
-/// The control of a simulator's faults, and what it found. Clones control the same.
+/// Controls the faults of a simulator, and collects its findings. Clones refer to the same simulator.
 ///
-/// Batches are numbered from 0 on, over all lanes, in the order of their submission, and go on when the device is opened anew.
+/// Batches are numbered from 0, over all lanes, in the order of their submission. The numbers continue when the
+/// device is opened again.
 ///
 /// As text, faults are separated by semicolons:
 ///
 /// ```text
-/// fail BATCH STEP | hang BATCH STEP | lose BATCH STEP | late BATCH STEP MICROSECONDS
-/// oom table|lane|submit NUMBER | random PROBABILITY [SEED]
+/// fail BATCH STEP
+/// hang BATCH STEP
+/// lose BATCH STEP
+/// late BATCH STEP MICROSECONDS
+/// oom table|lane|submit NUMBER
+/// random PROBABILITY [SEED]
 /// ```
 ///
-/// where `STEP` is `in`, `launch NUMBER`, `out` or `done`, and calls are numbered from 0 on too.
+/// where `STEP` is `in`, `launch NUMBER`, `out` or `done`. Calls are also numbered from 0.
 ///
 /// ```
 /// use millrace_gpu::host::{Fault, Faults, Point};
@@ -80,28 +85,28 @@ struct State {
 }
 
 impl Faults {
-    /// A device that does what it is told.
+    /// No faults.
     pub fn none() -> Self {
         Self::default()
     }
 
-    /// Has a step of a batch go wrong.
+    /// Injects a fault at a step of a batch.
     pub fn at(&self, batch: u64, step: Point, fault: Fault) {
         self.lock().script.insert((batch, step), fault);
     }
 
-    /// Refuses a call for want of memory.
+    /// Makes a call fail because of a lack of memory.
     pub fn refuse(&self, call: Call, number: u64) {
         self.lock().refusals.insert((call, number));
     }
 
-    /// Has each step of each batch go wrong with a probability: half of the faults are failures of a step, a quarter delays
-    /// of up to 2 ms, an eighth each hangs and losses.
+    /// Makes each step of each batch fail with a probability. Half of the faults are failures of a step, a quarter
+    /// are delays of up to 2 ms, an eighth each are hangs and losses.
     pub fn random(&self, probability: f64, seed: u64) {
         self.lock().random = Some((probability, Rng::with_seed(seed)));
     }
 
-    /// From now on all goes well. What hangs goes on hanging, a lost device is lost.
+    /// Injects no faults from now on. Steps that hang continue to hang, and a lost device stays lost.
     pub fn clear(&self) {
         let mut state = self.lock();
         state.script.clear();
@@ -109,17 +114,17 @@ impl Faults {
         state.random = None;
     }
 
-    /// How many batches were submitted: the number of the next one.
+    /// The number of submitted batches, which is the number of the next one.
     pub fn batches(&self) -> u64 {
         self.lock().batches
     }
 
-    /// How many faults happened.
+    /// The number of faults that happened.
     pub fn injected(&self) -> u64 {
         self.lock().injected
     }
 
-    /// Kernels that wrote where they must not.
+    /// Reports of kernels that wrote outside of their slot or to tables.
     pub fn violations(&self) -> Vec<String> {
         self.lock().violations.clone()
     }
@@ -130,7 +135,7 @@ impl Faults {
         state.batches - 1
     }
 
-    /// Whether the next call of this kind is refused.
+    /// True if the next call of this kind is to fail.
     pub(super) fn refuses(&self, call: Call) -> bool {
         let mut state = self.lock();
         let number = state.calls.entry(call).or_default();
@@ -163,7 +168,7 @@ impl Faults {
     }
 
     fn lock(&self) -> MutexGuard<'_, State> {
-        // No code panics with the lock held, and the state is whole between any two statements.
+        // No code panics while it holds the lock, and the state is consistent between any two statements.
         self.0.lock()
     }
 }

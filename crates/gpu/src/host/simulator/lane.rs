@@ -27,13 +27,13 @@ pub(super) struct Lane {
 }
 
 struct Slot {
-    /// Of the batch that was in it last.
+    /// The number of the last batch in the slot.
     sequence: u32,
     state: State,
 }
 
 enum State {
-    /// With what became of the last batch.
+    /// The slot belongs to the host, with the outcome of the last batch.
     Here {
         host: Block,
         device: Memory,
@@ -77,7 +77,7 @@ impl Lane {
         })
     }
 
-    /// The slot, with what came back of its batch.
+    /// The slot, with the results of its batch, if they have arrived.
     fn slot(&mut self, id: SlotId) -> Option<&mut Slot> {
         let slot = self.slots.get_mut(id.0)?;
         if matches!(slot.state, State::UnderWay)

@@ -1,14 +1,14 @@
-//! The host backend's simulator: a device that is as hard to use right as a GPU.
+//! The host backend's simulator: a device whose users need as much care as those of a GPU.
 //!
-//! * It has **memory of its own** (`arena`): kernels see nothing but what the plan copies, and what was not copied is poison.
-//!   Each allocation stands between red zones, which are looked at after each step.
-//! * It is **asynchronous** (`stream`): a lane is a stream, whose steps run in order on the device's thread, between those of
-//!   other lanes and with pauses, both by a seed; within a launch, rows come in any order.
-//! * It **looks through tables** before kernels do ([`table::check`]).
+//! * It has **its own memory** (`arena`): kernels see only what the plan copies, and all other memory contains
+//!   poison. Each allocation is between red zones, which are checked after each step.
+//! * It is **asynchronous** (`stream`): a lane is a stream. Its steps run in order on the device's thread, between
+//!   those of other lanes and with pauses, both chosen by a seed. Within a launch, rows are processed in any order.
+//! * It **checks tables** before kernels read them ([`table::check`]).
 //! * It **fails** when [`Faults`] say so.
 //!
-//! What is seeded does not depend on the clock, but which batches are there to choose between does: one seed gives like runs, not
-//! equal ones. Results are equal.
+//! Random choices do not depend on the clock, but the available batches do: two runs with the same seed are similar,
+//! not equal. Their results are equal.
 
 mod arena;
 mod faults;
@@ -38,7 +38,7 @@ use crate::device::{Caps, Device, DeviceError, DeviceId, DeviceLane, Old, Table,
 use crate::plan::Plan;
 use crate::table;
 
-/// Most lanes that were dropped and on which work is still under way.
+/// Maximum number of dropped lanes that still have work in flight.
 const MOST_ABANDONED: usize = 4;
 
 /// A simulated machine with one device.
@@ -48,25 +48,25 @@ pub struct Simulator {
     socket: Lock<Socket>,
 }
 
-/// What is left of the device that was opened last.
+/// What is left of the last opened device.
 #[derive(Default)]
 struct Socket {
     opened: u64,
     device: Weak<SimDevice>,
-    /// When it was lost, if it was.
+    /// The time of its loss, if it was lost.
     lost: Arc<OnceLock<Instant>>,
 }
 
 impl Simulator {
-    /// A machine; its device is not open yet.
+    /// A machine whose device is not open yet.
     pub fn new(settings: Settings, faults: Faults) -> Self {
         Self { settings, faults, socket: Lock::default() }
     }
 
-    /// Opens the device; the one that is open, if there is one.
+    /// Opens the device, or returns the open one.
     ///
     /// # Errors
-    /// It was lost a moment ago, or lanes of the lost one are still there.
+    /// It was lost a moment ago, or lanes of the lost device still exist.
     pub fn open(&self) -> Result<Arc<dyn Device>, WhyNot> {
         let mut socket = self.socket.lock();
         if let Some(device) = socket.device.upgrade() {
@@ -108,13 +108,13 @@ impl Simulator {
         Ok(device)
     }
 
-    /// The machine as a function that opens its device.
+    /// A function that opens the machine's device.
     pub fn opener(self) -> impl Fn() -> Result<Arc<dyn Device>, DeviceError> + Send + Sync {
         move || Ok(self.open()?)
     }
 }
 
-/// The simulated device, as long as it is open. Lanes hold it.
+/// The simulated device, as long as it is open. Lanes hold a reference to it.
 struct SimDevice {
     me: Weak<Self>,
     id: DeviceId,
@@ -150,7 +150,8 @@ impl SimDevice {
     }
 }
 
-/// A GPU would read anywhere. What says nothing of itself is a test's, for a part of a kernel.
+/// Checks a table, because a GPU would read any address. A table without a known header comes from a test of a part
+/// of a kernel, and is accepted.
 fn check_table(words: &[u32]) -> Result<(), DeviceError> {
     match table::check(words) {
         Ok(()) | Err(table::Fault::Unknown(_)) => Ok(()),
@@ -193,7 +194,11 @@ impl Device for SimDevice {
         self.refuse(Call::Lane)?;
         check_plan(plan)?;
         if self.machine.abandoned() >= MOST_ABANDONED {
-            return Err(DeviceError::Step("it has not let go of lanes closed before".to_owned()));
+            return Err(DeviceError::Step(
+                "it has not released lanes that were closed \
+                                          before"
+                    .to_owned(),
+            ));
         }
         let Some(device) = self.me.upgrade() else { return Err(lost()) };
         Ok(Box::new(Lane::open(device, plan, slots)?))

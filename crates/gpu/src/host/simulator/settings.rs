@@ -1,19 +1,19 @@
-//! What a simulated device is told.
+//! Settings of a simulated device.
 
 use std::time::Duration;
 
 /// How a simulated device behaves.
 #[derive(Clone, Debug)]
 pub struct Settings {
-    /// Of the order of steps and rows, of pauses and poison.
+    /// The seed for the order of steps and rows, for pauses and for poison.
     pub seed: u64,
-    /// Each second step begins up to so much later.
+    /// Every second step is delayed by up to this time.
     pub delay: Duration,
     /// Bytes of device memory.
     pub memory: u64,
-    /// How long it cannot be opened after it was lost.
+    /// The time during which it cannot be opened after it was lost.
     pub down: Duration,
-    /// How long a lane that was dropped may have work under way before the device counts as lost.
+    /// If work of a dropped lane takes longer than this, the device counts as lost.
     pub patience: Duration,
 }
 

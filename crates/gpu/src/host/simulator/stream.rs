@@ -1,4 +1,4 @@
-//! The simulated device's thread: it takes a step of some lane's first batch, then of some other's.
+//! The simulated device's thread: it executes a step of the first batch of one lane, then of another lane.
 
 use std::collections::VecDeque;
 use std::ops::Range;
@@ -21,14 +21,14 @@ use crate::host::launch::HostLaunch;
 use crate::kernel::TILE;
 use crate::plan::Plan;
 
-/// What the device's thread and those who hand it work share.
+/// The state that the device's thread shares with the threads that submit work.
 pub(super) struct Machine {
     settings: Settings,
     pub(super) faults: Faults,
     work: Lock<Work>,
     wake: Condvar,
     pub(super) lost: Arc<OnceLock<Instant>>,
-    /// Tables that may still be there, whose red zones are looked at.
+    /// Tables that may still exist, whose red zones are checked.
     tables: Lock<Vec<Weak<SimTable>>>,
 }
 
@@ -41,11 +41,11 @@ struct Work {
     rng: Rng,
 }
 
-/// A table's way to the device.
+/// The upload of a table.
 pub(super) struct Upload {
     pub(super) table: Arc<SimTable>,
     pub(super) words: Arc<Vec<u32>>,
-    /// The table that it is like, but for these words.
+    /// The old table from which the new one is made, and the words that differ.
     pub(super) like: Option<(Arc<SimTable>, Vec<Range<usize>>)>,
 }
 
@@ -53,19 +53,19 @@ pub(super) struct Upload {
 struct Stream {
     lane: u64,
     jobs: VecDeque<Job>,
-    /// When the next step can begin; none: never.
+    /// The time at which the next step can begin; `None` means never.
     from: Option<Instant>,
-    /// When the lane was dropped.
+    /// The time at which the lane was dropped.
     abandoned: Option<Instant>,
 }
 
-/// What a lane's batches have in common.
+/// The common data of a lane's batches.
 pub(super) struct Program {
     pub(super) plan: Arc<Plan>,
     pub(super) launches: Vec<HostLaunch>,
 }
 
-/// A batch under way. All its memory is here, and nobody else's.
+/// A batch in flight. It owns all of its memory.
 pub(super) struct Job {
     pub(super) program: Arc<Program>,
     pub(super) mailbox: Arc<Mailbox>,
@@ -78,20 +78,20 @@ pub(super) struct Job {
     pub(super) device: Memory,
     pub(super) tables: Vec<Table>,
     pub(super) at: Point,
-    /// Whether the step had its pause, and its fault.
+    /// Whether the pause and the fault of the current step have been applied.
     pub(super) paced: bool,
 }
 
-/// Where batches come back to, by slot.
+/// Where batches are returned to, by slot.
 pub(super) struct Mailbox(Vec<Letter>);
 
 struct Letter {
-    /// The sequence of the batch that came back last.
+    /// The number of the last batch that was returned.
     word: AtomicU32,
     back: Lock<Option<Returned>>,
 }
 
-/// A batch that is under way no more.
+/// A batch that is no longer in flight.
 pub(super) struct Returned {
     pub(super) host: Block,
     pub(super) device: Memory,
@@ -104,7 +104,7 @@ impl Mailbox {
         Arc::new(Self((0..slots).map(|_| letter()).collect()))
     }
 
-    /// Takes what came back, if it is this batch.
+    /// Takes the returned batch, if it has this number.
     pub(super) fn take(&self, slot: usize, sequence: u32) -> Option<Returned> {
         let letter = self.0.get(slot)?;
         if letter.word.load(Ordering::Acquire) != sequence {
@@ -149,7 +149,7 @@ impl Machine {
         tables.push(Arc::downgrade(table));
     }
 
-    /// Whether nobody wrote beside a table; mends what was written.
+    /// True if nothing was written next to a table. Restores red zones that were overwritten.
     fn tables_are_intact(&self) -> bool {
         let tables = self.tables.lock();
         let mut intact = true;
@@ -173,7 +173,7 @@ impl Machine {
         lane
     }
 
-    /// Puts a batch at a stream's end.
+    /// Appends a batch to a stream.
     pub(super) fn submit(&self, lane: u64, job: Job) {
         let mut work = self.work.lock();
         if let Some(stream) = work.streams.iter_mut().find(|stream| stream.lane == lane) {
@@ -182,7 +182,7 @@ impl Machine {
         self.wake.notify_one();
     }
 
-    /// What the device has of a table that is there.
+    /// The device's own data of a table on this device.
     pub(super) fn table(&self, table: &Table) -> Option<Arc<SimTable>> {
         let tables = self.tables.lock();
         let mut tables = tables.iter().filter_map(Weak::upgrade);
@@ -194,7 +194,7 @@ impl Machine {
         self.wake.notify_one();
     }
 
-    /// Lets a stream come to its end by itself.
+    /// Lets a stream finish its work by itself.
     pub(super) fn abandon(&self, lane: u64) {
         let mut work = self.work.lock();
         if let Some(stream) = work.streams.iter_mut().find(|stream| stream.lane == lane) {
@@ -203,7 +203,7 @@ impl Machine {
         self.wake.notify_one();
     }
 
-    /// How many dropped lanes have work under way. One of them for too long: the device is lost.
+    /// The number of dropped lanes with work in flight. If one of them takes too long, the device is lost.
     pub(super) fn abandoned(&self) -> usize {
         let work = self.work.lock();
         let since = work.streams.iter().filter(|stream| !stream.jobs.is_empty());
@@ -225,7 +225,7 @@ impl Machine {
         let mut work = self.work.lock();
         while !work.stop {
             if self.is_lost() {
-                // As with a GPU, nobody is ever sure that it writes no more: batches do not come back.
+                // As with a GPU, nobody can be certain that it does not write any more, so batches are not returned.
                 let left = work.end_all();
                 drop(work);
                 drop(left);
@@ -281,7 +281,7 @@ enum Choice {
 }
 
 impl Work {
-    /// A step that can be taken now, any of them.
+    /// Chooses at random among the steps that can be executed now.
     fn choose(&mut self) -> Choice {
         let now = Instant::now();
         let ready = |stream: &Stream| {
@@ -307,7 +307,7 @@ impl Work {
         }
     }
 
-    /// Takes everything off the device.
+    /// Removes all batches from the device.
     fn end_all(&mut self) -> Vec<Job> {
         for upload in self.uploads.drain(..) {
             upload.table.state.store(NEVER, Ordering::Release);
@@ -343,7 +343,7 @@ impl Upload {
 }
 
 impl Job {
-    /// Takes the next step, or pauses before it.
+    /// Executes the next step, or pauses before it.
     fn advance(&mut self, machine: &Machine, rng: &mut Rng) -> Progress {
         let delay = machine.settings.delay;
         let mut fails = false;
@@ -428,7 +428,7 @@ impl Job {
         if number < self.program.launches.len() { Point::Launch(number) } else { Point::CopyOut }
     }
 
-    /// Hands the batch back.
+    /// Returns the batch.
     fn end(mut self, outcome: Result<(), DeviceError>) {
         if outcome.is_err() {
             for range in Ranges::to_host(&self.program.plan, self.rows).iter() {
@@ -437,7 +437,8 @@ impl Job {
                 }
             }
         }
-        // Before the word: whoever sees the batch done may take it that its tables are free.
+        // This happens before the word is written, because a host that sees the word may assume that the tables are
+        // free.
         drop(self.tables);
         if let Some(letter) = self.mailbox.0.get(self.slot) {
             let returned = Returned { host: self.host, device: self.device, outcome };
@@ -447,7 +448,7 @@ impl Job {
     }
 }
 
-/// Rows do not see one another: tiles in any order, and the rows of a tile in any order.
+/// Rows are independent: tiles are processed in any order, and so are the rows of a tile.
 fn run_in_any_order(launch: &HostLaunch, slot: &mut [u8], rows: usize, rng: &mut Rng) {
     let mut order: Vec<usize> = (0..tiles(rows)).collect();
     rng.shuffle(&mut order);

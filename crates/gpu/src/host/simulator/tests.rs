@@ -22,7 +22,8 @@ fn plan() -> Arc<Plan> {
     })
 }
 
-/// What becomes of a batch with this kernel and of one behind it with none, and what the simulator found.
+/// Runs a batch with this kernel, and another batch with an empty kernel. Returns the outcome, the slot, and the
+/// reports of the simulator.
 fn runs(function: crate::kernel::HostFunction) -> (Poll, Vec<u8>, Vec<String>) {
     let faults = Faults::none();
     let simulator = Simulator::new(Settings::default(), faults.clone());
@@ -56,7 +57,7 @@ unsafe extern "C" fn before(_: *const Launch, slot: *mut u8, first: u32, _: u32)
 }
 
 #[test]
-fn a_kernel_that_writes_beside_its_slot_is_found() {
+fn a_kernel_that_writes_outside_of_its_slot_is_detected() {
     for function in [beside, before] {
         let (poll, _, violations) = runs(function);
         assert!(matches!(&poll, Poll::Failed(DeviceError::Step(why)) if why.contains("outside")));
@@ -67,7 +68,7 @@ fn a_kernel_that_writes_beside_its_slot_is_found() {
 }
 
 #[test]
-fn what_no_kernel_writes_comes_back_as_poison() {
+fn unwritten_output_is_poison() {
     let (_, one, _) = runs(nothing);
     let at = HEADER.next_multiple_of(64);
     let area = &one[at..at + RESULTS];
@@ -75,7 +76,7 @@ fn what_no_kernel_writes_comes_back_as_poison() {
 }
 
 #[test]
-fn a_table_that_leads_a_kernel_out_of_it_is_refused() {
+fn a_table_that_makes_a_kernel_read_outside_is_rejected() {
     let simulator = Simulator::new(Settings::default(), Faults::none());
     let device = simulator.open().unwrap();
     let decisions = table::Decisions { hops: &[1], miss: 0 };

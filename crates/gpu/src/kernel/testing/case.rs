@@ -1,22 +1,22 @@
-//! One launch over one batch, with what it may touch and what came of it, for those who run it once more elsewhere: the
-//! [PTX](super::ptx) and the [sanitizers](super::sanitize).
+//! One launch over one batch, with the bytes that it may access and its result, so that the [PTX](super::ptx) and the
+//! [sanitizers](super::sanitize) can run it again.
 
 use std::cell::Cell;
 
 use crate::kernel::{Header, Kernel, Launch, MAX_TABLES};
 
-/// What a launch may do with a byte of its slot.
+/// How a launch may access a byte of its slot.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub(crate) struct Grant {
     pub(crate) owner: Owner,
-    /// Whether the owner may write it, too.
+    /// True if the owner may also write it.
     pub(crate) writable: bool,
 }
 
-/// Which rows read a byte.
+/// The rows that may read a byte.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub(crate) enum Owner {
-    /// None: it lies between columns, behind a text, or in a column of rows that are not there.
+    /// None: it is between columns, after a text, or in a column of rows that do not exist.
     #[default]
     Nobody,
     Row(u32),
@@ -27,11 +27,11 @@ pub(crate) enum Owner {
 pub(crate) struct Case<'a> {
     pub(crate) kernel: Kernel,
     pub(crate) launch: Launch,
-    /// The slot before, as far as it is granted: what may be touched last is the last byte.
+    /// The slot before the launch. Its last byte is the last one that may be accessed.
     pub(crate) before: &'a [u8],
-    /// The slot afterwards.
+    /// The slot after the launch.
     pub(crate) after: &'a [u8],
-    /// Of each byte of the slot.
+    /// The permissions of each byte of the slot.
     pub(crate) grants: &'a [Grant],
     pub(crate) table: &'a [u32],
 }
@@ -41,7 +41,7 @@ impl Case<'_> {
         word(self.before, 0) as usize
     }
 
-    /// Where the header keeps the address of the launch's table.
+    /// The offset of the table's address in the header.
     pub(crate) fn table_at(&self) -> usize {
         table_at(&self.launch)
     }
@@ -55,8 +55,8 @@ pub(crate) fn word(bytes: &[u8], at: usize) -> u32 {
     u32::from_ne_bytes(bytes[at..at + 4].try_into().expect("4 bytes"))
 }
 
-/// The grants of a launch over a slot: `widths` are the bytes of its slices, `written` is the slice that it writes. What lies
-/// behind the last byte that may be touched has none.
+/// The permissions of a launch: `widths` are the sizes of its slices, `written` is the slice that it writes. Bytes
+/// after the last one that may be accessed have none.
 pub(crate) fn grants(
     launch: &Launch,
     slot: &[u8],
@@ -66,7 +66,7 @@ pub(crate) fn grants(
     let mut grants = vec![Grant::default(); slot.len()];
     let mut grant = |at: usize, bytes: usize, owner: Owner, writable: bool| {
         for grant in &mut grants[at..at + bytes] {
-            // Texts may lie in one another.
+            // Texts may overlap.
             let shared = grant.owner != Owner::Nobody && grant.owner != owner;
             *grant = Grant { owner: if shared { Owner::All } else { owner }, writable };
         }
@@ -99,21 +99,21 @@ pub(crate) fn grants(
     grants
 }
 
-/// What is done with a case.
+/// A function that receives cases.
 pub(crate) type Observer = Box<dyn FnMut(&Case<'_>)>;
 
 thread_local! {
     static OBSERVER: Cell<Option<Observer>> = const { Cell::new(None) };
 }
 
-/// Hands every case of the tests that `tests` calls to the observer, instead of running its PTX.
+/// Passes every case of the tests in `tests` to the observer, instead of running its PTX.
 pub(crate) fn observe(observer: Observer, tests: impl FnOnce()) {
     OBSERVER.set(Some(observer));
     tests();
     OBSERVER.set(None);
 }
 
-/// Whether there is an observer; the case is its own then.
+/// Returns true if there is an observer, and passes the case to it.
 pub(crate) fn is_observed(case: &Case<'_>) -> bool {
     let Some(mut observer) = OBSERVER.take() else { return false };
     observer(case);

@@ -1,7 +1,8 @@
-//! Batches that no plan makes, or seldom: what a kernel is told is wrong, or ends where it must not be passed.
+//! Batches that plans never or seldom make: wrong values, or data that ends where the kernel must stop.
 //!
-//! What comes of most of them is not told here: host and [PTX](super::ptx) must agree, and neither may touch what is not its
-//! own. Counts of the header, places of columns, and how much of a slice is there are the host's word; texts are not.
+//! For most of them, the tests do not define the result: the host and the [PTX](super::ptx) must agree, and neither
+//! may access other memory. Kernels trust the host for the counts in the header, the positions of columns and the
+//! lengths of slices, but not for texts.
 
 use fastrand::Rng;
 use millrace_match::patterns::{Content, Image, Kind, PatternSet, Rule};
@@ -12,7 +13,7 @@ use crate::kernel::aho_corasick::random_set;
 use crate::kernel::{Condition, Kernel, NONE, TILE};
 use crate::table::{Decisions, Lpm6, Route};
 
-/// All of this file, for another way to run them.
+/// Runs all tests of this file, for other ways to execute them.
 pub(crate) fn every_hostile_batch() {
     batches_of_all_sizes();
     a_text_to_the_last_byte();
@@ -25,7 +26,7 @@ fn any_bytes(rng: &mut Rng, most: usize) -> Vec<u8> {
     (0..rng.usize(0..=most)).map(|_| rng.u8(..)).collect()
 }
 
-/// Any predicates, conditions and field.
+/// Sets random predicates, conditions and field.
 fn any_predicates(rng: &mut Rng, batch: &mut Batch) {
     for row in 0..batch.rows {
         batch.set_predicate(row, rng.u32(..));
@@ -36,12 +37,12 @@ fn any_predicates(rng: &mut Rng, batch: &mut Batch) {
     let shift = rng.u32(..32);
     (batch.launch.field_shift, batch.launch.field_mask) = (shift, rng.u32(..) << shift);
     if rng.bool() {
-        // No result is asked for.
+        // The result is not requested.
         batch.launch.result.stride = 0;
     }
 }
 
-/// No row, one, and as many as fill tiles or nearly do, up to the capacity.
+/// No row, one row, and numbers of rows that fill tiles exactly or nearly, up to the capacity.
 #[test]
 pub(crate) fn batches_of_all_sizes() {
     let mut rng = Rng::with_seed(41);
@@ -79,7 +80,7 @@ fn two_patterns() -> Image {
     Image::build(&set).unwrap()
 }
 
-/// The pattern's last byte is the slot's.
+/// The last byte of the pattern is the last byte of the slot.
 #[test]
 pub(crate) fn a_text_to_the_last_byte() {
     let mut rng = Rng::with_seed(42);
@@ -91,7 +92,8 @@ pub(crate) fn a_text_to_the_last_byte() {
     assert_eq!([0, 1, 2].map(|row| batch.result(row)), [0, NONE, 0]);
 }
 
-/// Texts of all lengths about what threads share and load at once, the last of them to the slot's end, for any threads.
+/// Texts whose lengths are near the units that threads share and load, up to the slot's end, for any number of
+/// threads.
 #[test]
 pub(crate) fn texts_that_end_anywhere() {
     let mut rng = Rng::with_seed(43);
@@ -127,7 +129,7 @@ pub(crate) fn texts_that_end_anywhere() {
     }
 }
 
-/// Texts that are said to lie anywhere, with any length, and a payload that is said to be shorter than it is.
+/// Texts with wrong positions and lengths, and a payload whose declared length is too short.
 #[test]
 pub(crate) fn wrong_texts() {
     let mut rng = Rng::with_seed(44);
@@ -163,7 +165,7 @@ pub(crate) fn wrong_texts() {
     }
 }
 
-/// Network headers of any bytes, with chains of extension headers, cut anywhere.
+/// Network headers of random bytes, with chains of extension headers, cut anywhere.
 #[test]
 pub(crate) fn headers_of_any_bytes() {
     let mut rng = Rng::with_seed(45);
@@ -181,7 +183,7 @@ pub(crate) fn headers_of_any_bytes() {
         let header = |rng: &mut Rng| {
             let mut header = any_bytes(rng, 104);
             for byte in &mut header {
-                // Next headers and short lengths, mostly.
+                // Mostly next-header values and small lengths.
                 if rng.u8(..8) != 0 {
                     *byte = [0, 0, 43, 44, 51, 60, 6, 17, 58, 1][rng.usize(..10)];
                 }

@@ -1,19 +1,21 @@
-//! The embedded PTX, run without a GPU: an interpreter of the part of PTX that the kernels are made of, and of its memory.
+//! Runs the embedded PTX without a GPU: an interpreter for the part of PTX that the kernels use, and for its memory.
 //!
-//! It shows that the CUDA form of a kernel does what the host form does, of which the tests of kernels show that it is right:
-//! the macros of `millrace.h` that differ (threads of blocks, loads through the read-only cache, the exchange between the
-//! threads of a warp), and the translation by NVIDIA's compiler. [`Batch::run`](super::Batch::run) runs it for every batch.
+//! It checks that the CUDA form of a kernel does the same as the host form, which other tests check. So it tests the
+//! macros of `millrace.h` that differ (threads of blocks, loads through the read-only cache, the exchange between the
+//! threads of a warp), and the translation by NVIDIA's compiler. [`Batch::run`](super::Batch::run) runs it for every
+//! batch.
 //!
-//! It is strict where a GPU is not. It refuses
+//! It is stricter than a GPU. It rejects
 //!
-//! * loads and stores beside what a [row](super::case) may touch, byte by byte, and unaligned ones;
-//! * what one thread writes and another reads or writes, unless both are of one warp and a `bar.warp.sync` lies between;
-//! * loads through the read-only cache of what the launch writes;
-//! * an exchange that not all threads of the warp take part in;
-//! * instructions that it does not know.
+//! * loads and stores outside of what a [row](super::case) may access, byte by byte, and unaligned ones;
+//! * an access to a byte that another thread has written, or a write to one that another thread has read, unless both
+//!   threads are of one warp and a `bar.warp.sync` is between the accesses;
+//! * loads through the read-only cache of bytes that the launch writes;
+//! * an exchange without all threads of the warp;
+//! * unknown instructions.
 //!
-//! What a driver's compiler makes of the PTX it does not show, nor anything of time. Numbers are NVIDIA's "Parallel Thread
-//! Execution ISA", version 8.0.
+//! It does not test what a driver's compiler makes of the PTX, nor the speed. Section numbers are those of NVIDIA's
+//! "Parallel Thread Execution ISA", version 8.0.
 
 mod machine;
 mod memory;
@@ -32,7 +34,8 @@ use crate::kernel::{Kernel, Launch, TILE};
 use memory::Memory;
 use parse::Program;
 
-/// Instructions for a case; blocks beyond are left out. Tests make thousands of cases, unoptimized.
+/// The number of instructions per case. Blocks beyond it are skipped, because tests make thousands of cases and run
+/// unoptimised.
 const BUDGET: u64 = 60_000;
 
 fn program(kernel: Kernel) -> &'static Program {
@@ -44,7 +47,7 @@ fn program(kernel: Kernel) -> &'static Program {
     })
 }
 
-/// Runs the PTX of a case, and compares with what the host form made.
+/// Runs the PTX of a case, and compares the result with that of the host form.
 pub(crate) fn check(case: &Case<'_>, rng: &mut Rng) {
     let result = run(case, rng).and_then(|(slot, rows)| compare(case, &slot, &rows));
     if let Err(error) = result {
@@ -52,8 +55,8 @@ pub(crate) fn check(case: &Case<'_>, rng: &mut Rng) {
     }
 }
 
-/// Runs blocks in any order: the last one with rows, and others as far as the budget goes. Grids are of the capacity's
-/// buckets, so that there may be blocks without rows. Gives the slot, and the rows of the blocks.
+/// Runs blocks in random order: the last one with rows, and others as far as the budget permits. Grids have the size
+/// of the plan's buckets, so there may be blocks without rows. Returns the slot and the rows of the blocks.
 pub(crate) fn run(case: &Case<'_>, rng: &mut Rng) -> Result<(Vec<u8>, Vec<Range<usize>>), String> {
     let lanes = case.kernel.lanes(&case.launch);
     let used = case.kernel.blocks(&case.launch, case.rows());
@@ -78,7 +81,7 @@ pub(crate) fn run(case: &Case<'_>, rng: &mut Rng) -> Result<(Vec<u8>, Vec<Range<
     Ok((memory.slot().to_vec(), rows))
 }
 
-/// The slot is as the host left it, in the rows that were run, and elsewhere as it was.
+/// Checks that the slot is equal to the host's in the rows that were run, and unchanged elsewhere.
 fn compare(case: &Case<'_>, slot: &[u8], rows: &[Range<usize>]) -> Result<(), String> {
     let table = case.table_at()..case.table_at() + 8;
     for (at, grant) in case.grants.iter().enumerate() {
@@ -95,7 +98,7 @@ fn compare(case: &Case<'_>, slot: &[u8], rows: &[Range<usize>]) -> Result<(), St
     Ok(())
 }
 
-/// What a kernel is given: the launch, and the address of the slot.
+/// The parameters of a kernel: the launch, and the address of the slot.
 fn parameters(launch: &Launch, slot: u64) -> Vec<u8> {
     let mut bytes = launch.as_bytes().to_vec();
     bytes.resize(bytes.len().next_multiple_of(8), 0);

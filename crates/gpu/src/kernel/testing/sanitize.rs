@@ -1,7 +1,7 @@
-//! The kernels' one source with the compiler's sanitizers: every batch of the tests of kernels, and hostile ones, once more
-//! in a program of C (`replay.c`) that the test compiles. compute-sanitizer does as much on a GPU; this needs none.
+//! Runs the kernels' source with the sanitizers of the C compiler: every batch of the tests of kernels, and hostile
+//! ones, in a C program (`replay.c`) that the test compiles. On a GPU, compute-sanitizer does similar checks.
 //!
-//! Left out, with a line that says so, where the C compiler has no sanitizers.
+//! If the C compiler has no sanitizers, the tests are skipped with a message.
 
 use std::cell::RefCell;
 use std::io::{self, Write};
@@ -19,7 +19,7 @@ use super::hostile;
 use crate::kernel::{Kernel, Launch, aho_corasick, classify};
 use crate::table;
 
-/// Tables larger than this are replayed this many times: those of IPv4 have 32 MiB.
+/// Only the first [`LARGE_CASES`] cases with tables larger than this are replayed: those of IPv4 have 32 MiB.
 const LARGE: usize = 4 << 20;
 const LARGE_CASES: usize = 6;
 
@@ -29,13 +29,13 @@ struct Replay {
 }
 
 impl Replay {
-    /// Compiles it; nothing where the compiler cannot, of which the test's name is told.
+    /// Compiles it. `None` if the compiler cannot; then a message names the test.
     fn build(test: &str, sanitizers: &str) -> Option<Self> {
         let folder = tempfile::tempdir().unwrap();
         let option = format!("-fsanitize={sanitizers}");
         let trial = folder.path().join("trial.c");
         fs::write(&trial, "int main(void) { return 0; }\n").unwrap();
-        // It must run, too: the thread sanitizer does not with every layout of addresses.
+        // The program must also run: the thread sanitizer fails with some layouts of addresses.
         let works = compile(folder.path(), "trial", &option, &[&trial])
             && Command::new(folder.path().join("trial"))
                 .output()
@@ -56,7 +56,7 @@ impl Replay {
         self.folder.path().join("replay")
     }
 
-    /// Replays the cases of tests, and says how many they were.
+    /// Replays the cases of tests, and returns their number.
     fn replay(&self, tests: impl FnOnce()) -> usize {
         let child = Rc::new(RefCell::new(start(&self.program())));
         let (mut cases, mut large) = (Rc::new(RefCell::new(0)), 0);
@@ -66,7 +66,7 @@ impl Replay {
             if case.table.len() * 4 > LARGE && large > LARGE_CASES {
                 return;
             }
-            // Where it has ended, it says why below.
+            // If it has ended, the reason is reported below.
             let mut child = to.borrow_mut();
             if child.stdin.as_mut().is_some_and(|pipe| send(pipe, case, false).is_err()) {
                 child.stdin = None;
@@ -92,7 +92,7 @@ fn start(program: &Path) -> Child {
         .unwrap()
 }
 
-/// Whether a compiler makes a program.
+/// True if the compiler builds a program.
 fn compile(folder: &Path, name: &str, option: &str, units: &[&Path]) -> bool {
     let kernels = Path::new(env!("CARGO_MANIFEST_DIR")).join("kernels");
     let mut cc = Command::new(env::var_os("CC").unwrap_or_else(|| "cc".into()));
@@ -104,7 +104,7 @@ fn compile(folder: &Path, name: &str, option: &str, units: &[&Path]) -> bool {
     output.status.success()
 }
 
-/// As `replay.c` reads it.
+/// Sends a case in the format that `replay.c` reads.
 fn send(pipe: &mut impl Write, case: &Case<'_>, overlap: bool) -> io::Result<()> {
     let slot = case.before.len();
     for number in
@@ -125,14 +125,14 @@ fn send(pipe: &mut impl Write, case: &Case<'_>, overlap: bool) -> io::Result<()>
 /// The tests of kernels.
 fn all_tests() {
     hostile::every_hostile_batch();
-    super::invert_turns_the_bytes_that_are_there_and_no_others();
+    super::invert_changes_only_the_bytes_that_the_packet_has();
     aho_corasick::random_sets_and_texts();
     aho_corasick::a_pattern_anywhere();
     aho_corasick::rules_that_nearly_alert();
     aho_corasick::the_protocol_is_that_of_the_network_header();
     aho_corasick::wrong_offsets_and_lengths();
     classify::tests::generated_rules_and_their_changes();
-    classify::tests::no_rules_and_none_that_holds();
+    classify::tests::packets_without_a_matching_rule_take_the_default();
     table::tests::random_routes_of_ipv4();
     table::tests::many_hops_of_ipv4_take_wide_entries();
     table::tests::random_routes_of_ipv6();
@@ -141,12 +141,12 @@ fn all_tests() {
 }
 
 #[test]
-fn no_kernel_reads_or_writes_beside_what_is_its_own() {
-    let name = "no_kernel_reads_or_writes_beside_what_is_its_own";
+fn kernels_access_only_what_they_may() {
+    let name = "kernels_access_only_what_they_may";
     let Some(replay) = Replay::build(name, "address,undefined") else { return };
     let cases = replay.replay(all_tests);
     assert!(cases > 1000, "{cases}");
-    // It finds what it is there to find: each byte that is not granted, and a table that is too short.
+    // It finds each access to a byte without permission, and a table that is too short.
     for (spoilt, expected) in [
         (Spoilt::Grant, "use-after-poison"),
         (Spoilt::Slot, "heap-buffer-overflow"),
@@ -166,10 +166,10 @@ fn rows_can_be_treated_by_several_threads_at_once() {
     let Some(replay) = Replay::build(name, "thread") else { return };
     let cases = replay.replay(|| {
         hostile::every_hostile_batch();
-        super::invert_turns_the_bytes_that_are_there_and_no_others();
+        super::invert_changes_only_the_bytes_that_the_packet_has();
         aho_corasick::rules_that_nearly_alert();
         aho_corasick::wrong_offsets_and_lengths();
-        classify::tests::no_rules_and_none_that_holds();
+        classify::tests::packets_without_a_matching_rule_take_the_default();
         table::tests::hosts_of_ipv6();
     });
     assert!(cases > 50, "{cases}");
@@ -178,23 +178,23 @@ fn rows_can_be_treated_by_several_threads_at_once() {
     assert!(!output.status.success() && errors.contains("data race"), "{errors}");
 }
 
-/// What is wrong with a case that must be refused.
+/// The error in a case that must be rejected.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Spoilt {
-    /// The last row's text is not the kernel's.
+    /// The last row's text is not accessible for the kernel.
     Grant,
-    /// The last byte of the slot, which is text, is not there.
+    /// The slot lacks its last byte, which is text.
     Slot,
     Table,
     Result,
-    /// A column of words begins between two.
+    /// A column of words is not aligned.
     Alignment,
-    /// Threads treat the same rows.
+    /// Threads process the same rows.
     Overlap,
 }
 
 impl Spoilt {
-    /// Replays a good case of the pattern kernel, spoilt.
+    /// Replays a valid case of the pattern kernel with this error.
     fn replay(self, replay: &Replay) -> Output {
         let output = Rc::new(RefCell::new(None));
         let (to, program) = (Rc::clone(&output), replay.program());
@@ -219,7 +219,7 @@ impl Spoilt {
                 ..*case
             };
             let mut child = start(&program);
-            // It may end before it has read all of it.
+            // The program may end before it has read the whole case.
             let _ = child.stdin.as_mut().map(|pipe| send(pipe, &case, self == Self::Overlap));
             to.replace(Some(child.wait_with_output().unwrap()));
         };

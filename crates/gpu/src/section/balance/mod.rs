@@ -1,26 +1,27 @@
-//! The balancer: which part of a lane's packets the device treats.
+//! The balancer: decides which fraction of a lane's packets the device processes.
 //!
-//! A lane's thread does everything but the kernels' work, so packets a second are one over the thread's time for a packet, and the
-//! split that costs the thread least is also the fastest one, until the device is at its limit. Then what the device cannot take
-//! goes to the CPU twins, and the fastest split is the one at which the device is just busy.
+//! A lane's thread does all work except that of the kernels. So the rate is limited by the thread's time per packet,
+//! and the split that costs the thread least is also the fastest, until the device is at its limit. Beyond that, the
+//! CPU twins process what the device cannot, and the fastest split is the one at which the device is just busy.
 //!
-//! So the balancer climbs: every [`PERIOD`] it compares what a packet cost the thread by either way and moves the share of the
-//! device by a step towards the cheaper one. It compares the two ways with each other and not this period with
-//! the last one, since what else changes from period to period (traffic, caches, neighbours) touches both. A difference
-//! below [`HYSTERESIS`] moves nothing. Steps grow while they lead one way and shrink when they turn (Riedmiller and Braun's
-//! resilient propagation, ICNN'93), which brings the share from one end to the other in about a second.
+//! So the balancer uses hill climbing: every [`PERIOD`] it compares the thread's cost per packet on both paths, and
+//! moves the share of the device by a step towards the cheaper path. It compares the two paths with each other, and
+//! not this period with the last one, because other changes (traffic, caches, neighbours) affect both paths. A
+//! difference below [`HYSTERESIS`] has no effect. Steps grow while they go in one direction, and shrink when the
+//! direction changes (Riedmiller and Braun's resilient propagation, ICNN'93). This moves the share from one end to
+//! the other in about a second.
 //!
-//! A batch for which the device has no free slot goes to the CPU, and the share does not grow. When the lane must even wait for
-//! the device, because it is full of batches behind one that is not done, the share falls at once to the one at which the twins
-//! would have had work in that time.
+//! If the device has no free slot for a batch, the batch goes to the CPU, and the share does not grow. If the lane
+//! must wait for the device, because it is full of batches behind one that is not done, the share falls at once to
+//! the value at which the twins would have had work during that time.
 //!
-//! A little traffic goes the dearer way always, lest the costs of that way grow old: [`PROBE`] of it, or less when the
-//! probe would cost more than [`PROBE_COST`] of the thread's time.
+//! A small part of the traffic always takes the more expensive path, so that the known cost of that path stays
+//! recent: a fraction [`PROBE`] of it, or less if that would cost more than [`PROBE_COST`] of the thread's time.
 //!
-//! Costs are measured by the time stamp counter, which goes on while something else has the thread's core. A batch that cost
-//! many times what most cost is not counted, as long as such batches are rare (module `window`).
+//! Costs are measured by the time stamp counter, which continues while another thread uses the core. A batch that
+//! cost many times as much as most others is not counted, as long as such batches are rare (module `window`).
 //!
-//! It does no I/O and reads no clock: costs go in, in whatever unit, decisions come out.
+//! The balancer does no I/O and reads no clock: its inputs are costs, in any unit, and its outputs are decisions.
 
 use super::path::{Mode, Path};
 use crate::kernel::TILE;
@@ -31,74 +32,74 @@ mod window;
 
 use self::window::Window;
 
-/// Nanoseconds from one step to the next, unless it is told otherwise.
+/// Default time from one step to the next, in nanoseconds.
 pub const PERIOD: u64 = 200_000_000;
-/// By how much one way must be cheaper.
+/// The relative difference in cost below which the share does not change.
 pub const HYSTERESIS: f64 = 0.05;
-/// The part of packets that goes the other way for comparison, at most, unless it is told otherwise.
+/// The default maximum fraction of packets that takes the other path for comparison.
 pub const PROBE: f64 = 0.02;
-/// The part of the thread's time that comparing may cost.
+/// The fraction of the thread's time that comparisons may cost.
 pub const PROBE_COST: f64 = 0.01;
 /// The first step of the share.
 pub const STEP: f64 = 0.05;
-/// The least and the greatest one.
+/// The smallest and the greatest step.
 const STEPS: (f64, f64) = (0.0125, 0.2);
-/// The part of a period that the thread may wait before the share falls.
+/// The fraction of a period that the thread may wait before the share falls.
 const WAITS: f64 = 0.02;
-/// The part of a period after which this is looked at for the first time, and how much it may be then: a device may stall
-/// for a moment.
+/// Waiting is first examined after this fraction of a period (1 / SOON), with a higher limit, because a device may
+/// stall for a moment.
 const SOON: u64 = 10;
 const WAITS_SOON: f64 = 0.1;
-/// The part of the batches meant for the device that may find no slot before the share grows no more.
+/// If a greater fraction of the batches meant for the device finds no slot, the share does not grow.
 const CROWDED: f64 = 0.5;
-/// Fewest packets of a batch for the twins, some of which treat eight side by side.
+/// Minimum number of packets of a batch for the twins, some of which process eight packets side by side.
 pub const FEWEST: usize = 16;
-/// With so many batches of a way in a period, half of its cost is taken from them and half from those before.
+/// With this number of batches on a path in a period, half of the cost comes from them and half from earlier periods.
 const MEMORY: f64 = 1.0;
-/// From so many batches on a cost is known anew.
+/// From this number of batches on, the cost is known again.
 const ENOUGH: f64 = 3.0;
 
-/// Decides between the device and the CPU, for one lane.
+/// Decides between the device and the CPU for one lane.
 #[derive(Clone, Debug)]
 pub struct Balancer {
-    /// The part of packets meant for the device.
+    /// The fraction of packets that is meant for the device.
     share: f64,
     step: f64,
-    /// Where the last step went.
+    /// The direction of the last step.
     direction: f64,
-    /// Packets that the device should have had and has not; below 0 it has had more.
+    /// The number of packets that the device should have got and has not; negative if it has got more.
     owed: f64,
-    /// Cost of a packet by each way, as far as that is known.
+    /// The cost per packet on each path, if it is known.
     costs: [Option<f64>; 2],
-    /// What these are made of, by way.
+    /// The measurements of each path.
     windows: [Window; 2],
     period: Period,
     /// [`PERIOD`] and [`PROBE`].
     interval: u64,
     probe: f64,
-    /// What a batch for the twins may cost.
+    /// The maximum cost of a batch for the twins.
     budget: f64,
 }
 
-/// What has been in a period so far.
+/// The sums of the current period.
 #[derive(Clone, Copy, Debug, Default)]
 struct Period {
     began: Option<u64>,
     /// By way: batches, packets.
     batches: [f64; 2],
     packets: [f64; 2],
-    /// What they cost the thread.
+    /// Their cost on the thread.
     cost: f64,
-    /// What waiting for the device cost.
+    /// The cost of waiting for the device.
     waited: f64,
     /// Batches that were meant for the device and found no slot.
     crowded: f64,
 }
 
 impl Balancer {
-    /// A balancer that does not know anything yet. It compares every `interval` nanoseconds, and lets `probe` of the packets at
-    /// most go the other way for it. The twins get as many packets at a time as cost `budget`, lest the device run out of
-    /// work meanwhile.
+    /// A balancer without knowledge. It compares every `interval` nanoseconds. At most a fraction `probe` of the
+    /// packets takes the other path for that. A batch for the twins costs at most `budget`, so that the device does
+    /// not run out of work meanwhile.
     pub fn new(interval: u64, probe: f64, budget: f64) -> Self {
         Self {
             share: 0.5,
@@ -114,7 +115,7 @@ impl Balancer {
         }
     }
 
-    /// The way of the next batch.
+    /// The path of the next batch.
     pub fn choose(&self, mode: Mode) -> Path {
         match mode {
             Mode::Gpu => Path::Gpu,
@@ -124,7 +125,7 @@ impl Balancer {
         }
     }
 
-    /// Most packets of a batch for the twins.
+    /// Maximum number of packets of a batch for the twins.
     pub fn most_for_cpu(&self) -> usize {
         const CPU: usize = Path::Cpu as usize;
         match self.costs[CPU].or_else(|| self.windows[CPU].cost()) {
@@ -133,25 +134,25 @@ impl Balancer {
         }
     }
 
-    /// A batch of so many packets has gone a way, be it the chosen one or not.
+    /// Notes that a batch of this size has taken a path, chosen or not.
     pub fn gone(&mut self, way: Path, packets: usize) {
         let packets = packets as f64;
         let taken = if way == Path::Gpu { packets } else { 0.0 };
-        // What could not be had once is not made up for: that would crowd the device again.
+        // A deficit that arose because the device was busy is not made up for, because that would overload it again.
         self.owed = (self.owed + self.target() * packets - taken).min(packets);
     }
 
-    /// A batch that was meant for the device has found no free slot.
+    /// Notes that a batch that was meant for the device has found no free slot.
     pub fn crowded(&mut self) {
         self.period.crowded += 1.0;
     }
 
-    /// The lane, being full, waited for the device.
+    /// Notes that the lane was full and waited for the device.
     pub fn waited(&mut self, cost: f64) {
         self.period.waited += cost;
     }
 
-    /// A batch is delivered, and has cost so much of the thread's time.
+    /// Notes that a batch was delivered, and its cost on the thread.
     pub fn note(&mut self, way: Path, packets: usize, cost: f64) {
         let way = way as usize;
         self.period.batches[way] += 1.0;
@@ -160,7 +161,7 @@ impl Balancer {
         self.windows[way].note(packets as f64, cost);
     }
 
-    /// Time goes on. At the end of a period the share moves.
+    /// Does what is due at this time. At the end of a period, the share moves.
     pub fn tick(&mut self, now: u64) {
         let began = *self.period.began.get_or_insert(now);
         let passed = now.saturating_sub(began);
@@ -175,7 +176,8 @@ impl Balancer {
             return;
         }
         for way in [Path::Gpu as usize, Path::Cpu as usize] {
-            // One or two say nothing when one of them may be far off: they wait for the next ones.
+            // One or two batches are not significant if one of them may be an outlier: they are kept for the next
+            // period.
             let window = &mut self.windows[way];
             if window.batches() >= ENOUGH || self.costs[way].is_none() {
                 let Some(cost) = window.cost() else { continue };
@@ -193,17 +195,17 @@ impl Balancer {
         self.step_on(slow || period.crowded > CROWDED * meant);
     }
 
-    /// The part of packets that is meant for the device.
+    /// The fraction of packets that is meant for the device.
     pub fn share(&self) -> f64 {
         self.share
     }
 
-    /// What a packet costs by a way, as far as that is known.
+    /// The cost per packet on a path, if it is known.
     pub fn cost(&self, way: Path) -> Option<f64> {
         self.costs[way as usize]
     }
 
-    /// The share at which the twins have work while the lane would wait.
+    /// Reduces the share to the value at which the twins have work while the lane would wait.
     fn fall(&mut self, period: &Period) {
         let [gpu, cpu] = period.packets;
         let Some(cost) = self.cost(Path::Cpu).filter(|cost| *cost > 0.0) else { return };
@@ -233,13 +235,13 @@ impl Balancer {
         self.direction = direction;
     }
 
-    /// By what part the device's way is cheaper than the CPU's; negative when it is dearer.
+    /// The relative advantage of the device's path over the CPU's; negative if the device is more expensive.
     fn advantage(&self) -> Option<f64> {
         let (gpu, cpu) = (self.cost(Path::Gpu)?, self.cost(Path::Cpu)?);
         Some((cpu - gpu) / cpu.max(gpu).max(f64::MIN_POSITIVE))
     }
 
-    /// The share, without what goes the other way for comparison.
+    /// The share, corrected for the packets that take the other path for comparison.
     fn target(&self) -> f64 {
         let probe = match (self.cost(Path::Gpu), self.cost(Path::Cpu)) {
             (Some(gpu), Some(cpu)) => {
@@ -253,12 +255,12 @@ impl Balancer {
 }
 
 impl Period {
-    /// Whether nothing was learnt in it: old costs alone move no share.
+    /// True if nothing was measured in it. Old costs alone do not move the share.
     fn is_empty(&self) -> bool {
         self.batches == [0.0; 2] && self.waited == 0.0 && self.crowded == 0.0
     }
 
-    /// The part of the time that the thread waited for the device.
+    /// The fraction of the time that the thread waited for the device.
     fn waits(&self) -> f64 {
         let all = self.waited + self.cost;
         if all > 0.0 { self.waited / all } else { 0.0 }

@@ -1,9 +1,9 @@
-//! The balancer against a model of lanes, a device and their costs, event by event.
+//! Tests the balancer with an event simulation of lanes, a device and their costs.
 //!
-//! Each lane has a thread that always has packets to treat. It pays for gathering, submitting and delivering, or for the twins;
-//! the device serves batches one after the other, whichever lane they come from. A lane has six slots and holds a bounded number
-//! of packets; when it is full, its thread waits for the oldest batch. The yardstick is the fastest of all splits that never
-//! change, with and without batches going to the CPU for which the device has no slot, found by trying them.
+//! Each lane has a thread that always has packets to process. The thread pays for gathering, submitting and
+//! delivering, or for the twins. The device serves the batches of all lanes one after the other. A lane has six slots
+//! and holds a limited number of packets. If it is full, its thread waits for the oldest batch. The reference is the
+//! fastest fixed split, found by trying all, with and without sending batches to the CPU when the device has no slot.
 
 use std::collections::VecDeque;
 
@@ -19,27 +19,28 @@ const BUDGET: f64 = 200_000.0;
 const MILLISECOND: u64 = 1_000_000;
 const SECOND: u64 = 1_000 * MILLISECOND;
 const WEATHER: usize = 10_000_000;
-/// What the best split is measured over, lest it have other weather.
+/// The duration over which the best split is measured. The noise repeats after it, so that all splits meet the same
+/// noise.
 const SEASON: u64 = 400 * MILLISECOND;
 
-/// What things cost, in nanoseconds.
+/// Costs in nanoseconds.
 #[derive(Clone, Copy, Debug)]
 struct Costs {
-    /// The twins, for a packet.
+    /// The twins' cost per packet.
     cpu: f64,
-    /// Gathering, and delivering, for a packet.
+    /// Gathering and delivering, per packet.
     gather: f64,
     deliver: f64,
-    /// Submitting a batch, and seeing that it is done.
+    /// Submitting a batch, and noticing that it is done.
     submit: f64,
-    /// The device, for a batch and for each packet of it.
+    /// The device's time per batch and per packet.
     service: f64,
     each: f64,
-    /// From a batch's submission until it is done on an idle device, at least.
+    /// The minimum time from a batch's submission to its end on an idle device.
     latency: f64,
 }
 
-/// Small slices, a cheap kernel: a lookup. The CPU is faster.
+/// Small slices and a cheap kernel: a lookup. The CPU is faster.
 const LOOKUP: Costs = Costs {
     cpu: 10.0,
     gather: 9.0,
@@ -51,36 +52,36 @@ const LOOKUP: Costs = Costs {
 };
 /// A classifier of many rules.
 const CLASSIFY: Costs = Costs { cpu: 250.0, gather: 14.0, each: 2.0, ..LOOKUP };
-/// Pattern matching of large packets on a device that is not fast enough for the lanes.
+/// Pattern matching of large packets on a device that is too slow for the lanes.
 const MATCH: Costs = Costs { cpu: 1_500.0, gather: 120.0, each: 400.0, ..LOOKUP };
 /// A device that is only a little faster than the twins.
 const SLOW_DEVICE: Costs = Costs { cpu: 100.0, gather: 15.0, each: 60.0, ..LOOKUP };
-/// Patterns that nearly match all the time.
+/// Text that nearly matches patterns everywhere.
 const HOSTILE: Costs = Costs { cpu: 20_000.0, gather: 120.0, each: 300.0, ..LOOKUP };
-/// A device far away.
+/// A device with a high latency.
 const DISTANT: Costs = Costs { latency: 900_000.0, ..CLASSIFY };
 
-/// What is not as it always is.
+/// Random variations.
 #[derive(Clone, Copy, Debug, Default)]
 struct Noise {
-    /// Each batch costs up to so much more or less, as a part.
+    /// The relative variation of the cost of each batch.
     batch: f64,
-    /// So does all that happens within ten milliseconds; it comes again after [`SEASON`].
+    /// The relative variation of all costs within ten milliseconds; it repeats after [`SEASON`].
     traffic: f64,
-    /// Of a thousand batches on the device so many take a millisecond longer.
+    /// The number of batches per thousand that take a millisecond longer on the device.
     stalls: f64,
-    /// Whenever it has worked for a [`SLICE`], the thread loses its core, for so many milliseconds on average: for one batch in 20 to
-    /// 400 it looks as if it had cost 5 to 150 times as much.
+    /// After each [`SLICE`] of work, the thread loses its core for this number of milliseconds on average. For one
+    /// batch in 20 to 400, the measured cost is 5 to 150 times the actual one.
     preempted: f64,
 }
 
 const QUIET: Noise = Noise { batch: 0.0, traffic: 0.0, stalls: 0.0, preempted: 0.0 };
 const NOISY: Noise = Noise { batch: 0.3, traffic: 0.4, stalls: 1.0, preempted: 0.0 };
-/// A machine that has much else to do.
+/// A machine with a high load.
 const BUSY: Noise = Noise { preempted: 1.0, ..NOISY };
 const SLICE: f64 = 4e6;
 
-/// Who chooses.
+/// Who chooses the path.
 #[derive(Clone)]
 enum Policy {
     Balanced(Box<Balancer>),
@@ -124,7 +125,7 @@ struct Flight {
 struct Lane {
     policy: Policy,
     time: f64,
-    /// Since the thread got its core.
+    /// The thread's work since it got its core.
     worked: f64,
     /// The pause at the end of this round.
     lost: f64,
@@ -134,8 +135,9 @@ struct Lane {
 }
 
 impl Lane {
-    /// Works for so long; when the thread loses its core meanwhile, it seems to have been longer. The pause itself comes at the end of
-    /// the round: lanes take their rounds in the order of time, and what one does after a pause is no matter to others now.
+    /// Works for `cost`. If the thread loses its core meanwhile, the measured time is longer. The pause itself is
+    /// added at the end of the round, because lanes take their rounds in order of time, and a lane that does nothing
+    /// after a pause does not affect others.
     fn work(&mut self, cost: f64, pause: f64) -> f64 {
         self.worked += cost;
         let lost = if self.worked >= SLICE { pause } else { 0.0 };
@@ -150,7 +152,7 @@ struct Model {
     costs: Costs,
     noise: Noise,
     lanes: Vec<Lane>,
-    /// When the device is done with what it has.
+    /// The time at which the device has finished its batches.
     device: f64,
     random: Rng,
     weather: Vec<f64>,
@@ -177,7 +179,7 @@ impl Model {
         }
     }
 
-    /// Runs until all lanes have come to a time; returns how many packets were delivered until then.
+    /// Runs until all lanes have reached `end`; returns the number of packets delivered.
     fn run_until(&mut self, end: u64) -> u64 {
         loop {
             let next = self.lanes.iter().enumerate().min_by(|a, b| a.1.time.total_cmp(&b.1.time));
@@ -188,7 +190,7 @@ impl Model {
         }
     }
 
-    /// One round of a lane's thread: delivers what is done, then a batch.
+    /// One round of a lane's thread: delivers finished batches, then processes a batch.
     fn step(&mut self, lane: usize) {
         let about = self.about(lane);
         let Costs { cpu, gather, deliver, submit, service, each, latency } = self.costs;
@@ -254,7 +256,7 @@ impl Model {
         lane.time += std::mem::take(&mut lane.lost);
     }
 
-    /// By what everything is dearer now.
+    /// The current factor of all costs.
     fn about(&mut self, lane: usize) -> f64 {
         let now = self.lanes[lane].time as usize / WEATHER;
         self.weather[now % self.weather.len()] * around(&mut self.random, self.noise.batch)
@@ -282,7 +284,7 @@ fn balanced() -> Policy {
     Policy::Balanced(Box::new(Balancer::new(PERIOD, PROBE, BUDGET)))
 }
 
-/// Packets a nanosecond of the best split that never changes, and the split.
+/// The rate of the best fixed split in packets per nanosecond, and the split.
 fn best(costs: Costs, noise: Noise, lanes: usize, seed: u64) -> (f64, f64) {
     let free = (0..=10).map(|tenths| (tenths, false));
     let strict = [3, 5, 8, 10].map(|tenths| (tenths, true));
@@ -299,7 +301,8 @@ fn best(costs: Costs, noise: Noise, lanes: usize, seed: u64) -> (f64, f64) {
 
 const STRETCH: u64 = 100 * MILLISECOND;
 
-/// Packets a nanosecond of each stretch from where the model is up to `end`, and the share at its end.
+/// For each stretch from the model's present time to `end`: the rate in packets per nanosecond, and the share at its
+/// end.
 fn stretches(model: &mut Model, from: u64, end: u64) -> Vec<(f64, f64)> {
     let mut before = model.run_until(from);
     let ends = (1..=(end - from) / STRETCH).map(|n| from + n * STRETCH);
@@ -316,14 +319,15 @@ fn mean(stretches: &[(f64, f64)]) -> f64 {
     stretches.iter().map(|stretch| stretch.0).sum::<f64>() / stretches.len() as f64
 }
 
-/// Milliseconds after which no season falls below 95% of `best` any more.
+/// The time in milliseconds after which no season is below 95% of `best`.
 fn settled(stretches: &[(f64, f64)], best: f64) -> u64 {
     let slow =
         stretches.windows((SEASON / STRETCH) as usize).rposition(|row| mean(row) < 0.95 * best);
     slow.map_or(0, |at| (at as u64 + 1) * STRETCH / MILLISECOND)
 }
 
-/// Runs a model for three seconds: its rate after the second one, as a part of `best`, when it settled, and the model.
+/// Runs a model for three seconds. Returns its rate after the second one, relative to `best`, the time when it
+/// settled, and the model.
 fn course(model: &mut Model, best: f64) -> (f64, u64) {
     let course = stretches(model, 0, 3 * SECOND);
     (mean(&course[20..]) / best, settled(&course, best))
@@ -357,7 +361,7 @@ fn within_two_seconds_it_is_as_fast_as_the_best_split() {
 }
 
 #[test]
-fn what_the_cpu_does_cheaper_it_gets() {
+fn the_cpu_gets_what_it_does_cheaper() {
     for seed in 0..6 {
         let noise = [QUIET, NOISY, BUSY][seed as usize % 3];
         let mut model = Model::new(LOOKUP, noise, 2, &balanced(), seed);
@@ -394,8 +398,8 @@ fn it_follows_a_change_of_traffic() {
 }
 
 #[test]
-fn it_stands_still_under_noise() {
-    // Both ways cost nearly the same, or the best split is at one end.
+fn the_share_is_stable_under_noise() {
+    // Both paths cost nearly the same, or the best split is at one end.
     let even = Costs { cpu: 17.0, ..LOOKUP };
     for (name, costs) in [("even", even), ("classify", CLASSIFY)] {
         for (seed, noise) in [(0, NOISY), (1, NOISY), (2, BUSY), (3, BUSY)] {
@@ -416,7 +420,7 @@ fn it_stands_still_under_noise() {
 }
 
 #[test]
-fn what_it_is_told_it_does() {
+fn fixed_modes_are_obeyed() {
     let mut balancer = Balancer::new(PERIOD, PROBE, BUDGET);
     for _ in 0..100 {
         assert_eq!(balancer.choose(Mode::Gpu), Path::Gpu);
@@ -429,7 +433,7 @@ fn what_it_is_told_it_does() {
 }
 
 #[test]
-fn without_traffic_it_stands_still() {
+fn without_traffic_the_share_does_not_move() {
     let mut balancer = Balancer::new(PERIOD, PROBE, 500_000.0);
     balancer.tick(0);
     for (way, cost) in [(Path::Gpu, 256.0), (Path::Cpu, 512.0)] {
@@ -442,9 +446,9 @@ fn without_traffic_it_stands_still() {
     assert_eq!(balancer.share(), share);
 }
 
-/// The thread loses its core in the middle of a batch now and then: of the one way, of the other.
+/// The thread sometimes loses its core in the middle of a batch, of either path.
 #[test]
-fn a_batch_far_off_moves_nothing() {
+fn an_outlier_batch_does_not_move_the_share() {
     let mut balancer = Balancer::new(PERIOD, PROBE, BUDGET);
     let mut random = Rng::with_seed(1);
     balancer.tick(0);

@@ -1,22 +1,22 @@
-//! What a packet costs, told by batches of which some are far off.
+//! The cost per packet, computed from batches of which some are outliers.
 //!
-//! A batch is put down by what its packets cost each, to a power of two, so that batches far from the median can be told apart
-//! in the end, whatever came first, and all others still count in full. Those are left out that cost more than four to eight times
-//! what the batch in the middle does, if they are fewer than one in [`RARE`]: so many do not come of a thread that loses its core now
-//! and then, but of the traffic, and that is what is to be known.
+//! Batches are stored by the power of two of their cost per packet. So outliers can be recognised at the end, in
+//! whatever order batches came, and all other batches count with their full precision. Batches whose cost is more
+//! than four to eight times the median are left out, if they are fewer than one in [`RARE`]. If there are more of
+//! them, the cause is not a thread that sometimes loses its core but the traffic, and then they must count.
 
-/// One batch in so many may be left out.
+/// At most one batch in this number may be left out.
 const RARE: f64 = 8.0;
 /// Powers of two: from 2^-16 to 2^47.
 const BUCKETS: usize = 64;
 const LEAST: i32 = -16;
-/// How many powers of two above the median's still count.
+/// The number of powers of two above the median's that still count.
 const NEAR: usize = 2;
 
-/// Batches of one way.
+/// The batches of one path.
 #[derive(Clone, Debug)]
 pub(super) struct Window {
-    /// By the power of two of what a packet cost: batches, packets, cost.
+    /// Number of batches, packets, and cost, by the power of two of the cost per packet.
     buckets: Box<[Sum; BUCKETS]>,
     batches: f64,
 }
@@ -35,7 +35,7 @@ impl Default for Window {
 }
 
 impl Window {
-    /// A batch.
+    /// Adds a batch.
     pub(super) fn note(&mut self, packets: f64, cost: f64) {
         let power = (cost / packets).log2().floor() as i32;
         let bucket = power.saturating_sub(LEAST).clamp(0, BUCKETS as i32 - 1) as usize;
@@ -47,12 +47,12 @@ impl Window {
         self.batches += 1.0;
     }
 
-    /// How many batches there were.
+    /// The number of batches.
     pub(super) fn batches(&self) -> f64 {
         self.batches
     }
 
-    /// What a packet costs; none if there were none.
+    /// The cost per packet; `None` if there are no batches.
     pub(super) fn cost(&self) -> Option<f64> {
         let mut below = 0.0;
         let median = self.buckets.iter().position(|sum| {
@@ -81,7 +81,7 @@ mod tests {
     }
 
     #[test]
-    fn batches_far_off_count_when_they_are_many() {
+    fn frequent_outliers_count() {
         assert_eq!(Window::default().cost(), None);
         assert_eq!(window(&[(1, 16.0, 700.0)]).cost(), Some(700.0));
         let cost = |far, each| window(&[(100, 256.0, 20.0), (far, 256.0, each)]).cost().unwrap();
@@ -93,13 +93,13 @@ mod tests {
     }
 
     #[test]
-    fn packets_weigh_not_batches() {
+    fn packets_count_and_not_batches() {
         let cost = window(&[(10, 16.0, 30.0), (10, 1024.0, 20.0)]).cost().unwrap();
         assert!((cost - (16.0 * 30.0 + 1024.0 * 20.0) / 1040.0).abs() < 1e-9);
     }
 
     #[test]
-    fn no_cost_is_too_small_or_too_large() {
+    fn very_small_and_very_large_costs_are_counted() {
         for each in [0.0, 1e-30, 1e-3, 1e30] {
             let cost = window(&[(3, 4.0, each)]).cost().unwrap();
             assert!((cost - each).abs() <= each * 1e-9);

@@ -1,4 +1,4 @@
-//! Packets in: which batch they go to, which way it takes.
+//! Collects packets into batches, and chooses the path of each batch.
 
 use millrace_core::{Batch, Packet, Timestamp, cycles};
 
@@ -9,7 +9,7 @@ use crate::section::flight::{Flight, State};
 use crate::section::{Mode, Path};
 
 impl Lane {
-    /// Takes packets in, from the front of `batch`. What is left there found no [room](Self::room).
+    /// Takes packets from the front of `batch`. Packets that remain there found no [room](Self::room).
     pub fn add(&mut self, now: Timestamp, batch: &mut Batch) {
         self.added |= !batch.is_empty();
         self.admit_inherited(now);
@@ -19,13 +19,13 @@ impl Lane {
         self.count_held();
     }
 
-    /// Takes packets in before all others, as many as there are: those of a lane whose place this one takes.
+    /// Takes packets before all others, without a limit: those of a lane that this one replaces.
     pub(in crate::section) fn inherit(&mut self, packets: Vec<Batch>) {
         self.inherited.extend(packets);
         self.count_held();
     }
 
-    /// Takes in what is inherited, as far as there is room.
+    /// Takes inherited packets as far as there is room.
     pub(super) fn admit_inherited(&mut self, now: Timestamp) {
         while let Some(mut batch) = self.inherited.pop_front() {
             self.admit(now, &mut batch);
@@ -54,7 +54,7 @@ impl Lane {
         }
     }
 
-    /// How many packets it has room for, as long as they are not many bytes.
+    /// The number of packets for which there is room, unless they are very large.
     pub fn room(&self) -> usize {
         if self.inherited.is_empty() { self.space() } else { 0 }
     }
@@ -66,16 +66,17 @@ impl Lane {
         }
         let (length, most) = (settings.length.max(1), self.section.packets());
         let by_packets = ((length + 1) * most).saturating_sub(self.packets);
-        // Batches that end because they are full have at least so many packets, but for those of very large ones.
+        // A batch that ends because it is full has at least this number of packets, unless its packets are very
+        // large.
         let batches = length * (1 + most / FEWEST);
         by_packets.min(batches.saturating_sub(self.queue.len()) * FEWEST)
     }
 
-    /// How many packets from the front of a batch there is room for.
+    /// The number of packets at the front of a batch for which there is room.
     pub(super) fn fitting(&self, batch: &Batch) -> usize {
         let bytes = self.section.settings().bytes - self.bytes.min(self.section.settings().bytes);
         let most = self.space().min(batch.len());
-        // An engine batch of the largest packets there are.
+        // An engine batch of the largest possible packets.
         if bytes >= Batch::CAPACITY << 16 {
             return most;
         }
@@ -84,17 +85,17 @@ impl Lane {
             sum += packet.len();
             sum > bytes
         });
-        // Whatever it is, one packet alone is taken.
+        // One packet alone is always accepted, whatever its size.
         over.map_or(most, |over| over.max(usize::from(self.packets == 0)))
     }
 
-    /// Whether another batch may end before it is full.
+    /// True if another batch may end before it is full.
     pub(super) fn may_end_early(&self) -> bool {
         let full = 1 + self.section.packets() / TILE;
         self.queue.len() < self.section.settings().length * full
     }
 
-    /// A batch is to be collected: which way it goes.
+    /// Begins a batch, and chooses its path.
     pub(super) fn begin(&mut self, now: Timestamp) -> Flight {
         let mut flight = self.spare.pop().unwrap_or_default();
         flight.begin(now, self.section.plan());
@@ -123,17 +124,17 @@ impl Lane {
         }
     }
 
-    /// Whether the device may be used now: it works, and has tables that are new enough.
+    /// True if the device can be used now: it works, and its tables are new enough.
     fn is_ready(&mut self) -> bool {
         let Some(generation) = self.link.generation() else { return false };
-        // One batch alone is tried at a time.
+        // Only one batch is tried at a time.
         if !self.link.is_good() && !self.link.is_open() {
             return false;
         }
         self.has_tables(generation)
     }
 
-    /// Moves up to `count` packets from the front of a batch into a flight; returns whether it is full.
+    /// Moves up to `count` packets from the front of a batch into a flight. Returns true if the flight is full.
     fn collect(&mut self, flight: &mut Flight, batch: &mut Batch, count: usize) -> bool {
         let start = cycles::now();
         let plan = self.section.plan();
@@ -180,14 +181,14 @@ impl Lane {
         }
     }
 
-    /// A batch has been collected: sends it its way.
+    /// Sends a collected batch on its path.
     pub(super) fn end(&mut self, mut flight: Flight) {
         if let State::Gathering(slot) = flight.state {
             self.launch(&mut flight, slot);
         }
         let path = if flight.is_for_device() { Path::Gpu } else { Path::Cpu };
         self.balancer.gone(path, flight.rows);
-        // Packets stay as they are until they are taken, so twins that write to them wait until then.
+        // Packets must stay unchanged until they are taken, so twins that write to them wait until then.
         if flight.state == State::Due && !self.section.plan().writes() {
             self.run_twins(&mut flight);
         }

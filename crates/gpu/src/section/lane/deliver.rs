@@ -1,4 +1,4 @@
-//! Packets out: with their results when their batch is done, or as they came.
+//! Delivers packets: with their results when their batch is done, or unchanged.
 
 use millrace_core::{Batch, Context, Reason, cycles};
 
@@ -8,10 +8,10 @@ use crate::section::Path;
 use crate::section::flight::{Flight, State};
 
 impl Lane {
-    /// Gives the oldest batch to `sink`, if it is done: packets, at most an engine batch at a time, and what became of
-    /// them. The stages have delivered their results to the packets before. Returns whether it was done.
+    /// Passes the oldest batch to `sink` if it is done: its packets, at most an engine batch at a time, and their
+    /// results. The stages have stored their results in the packets before. Returns true if the batch was done.
     ///
-    /// `sink` empties the batches that it gets; what it leaves is dropped as unclaimed.
+    /// `sink` must empty the batches that it gets. Packets that it leaves are dropped as unclaimed.
     pub fn take(
         &mut self,
         cx: &mut Context,
@@ -47,13 +47,13 @@ impl Lane {
             }
             self.tiles.push(tile);
         }
-        // What they hold may be large, and no longer in use.
+        // Snapshots may be large, and are no longer used.
         flight.snapshots.clear();
         self.spare.push(flight);
         true
     }
 
-    /// Has the results of the batch that is to be taken ready, and slices written; returns who did it.
+    /// Prepares the results of the batch that is to be taken, and writes slices. Returns the path that processed it.
     fn conclude(&mut self, flight: &mut Flight) -> Path {
         let plan = self.section.plan().clone();
         if let State::Landed(slot) = flight.state {
@@ -81,7 +81,7 @@ impl Lane {
         flight.cost += cycles::now().wrapping_sub(start);
     }
 
-    /// Takes all packets out, in order and as they came.
+    /// Takes all packets out, in order and unchanged.
     pub fn take_packets(&mut self) -> Vec<Batch> {
         let slots: Vec<_> = self
             .queue

@@ -1,5 +1,5 @@
-//! A thread's way through a section: packets are [collected](collect) into batches, which are [submitted](submit) or left to
-//! the twins, [watched](watch) while they are under way, and [delivered](deliver) in order.
+//! A thread's lane through a section: packets are [collected](collect) into batches. Batches are [submitted](submit)
+//! or left to the twins, [watched](watch) while they are in flight, and [delivered](deliver) in order.
 
 mod collect;
 mod deliver;
@@ -18,41 +18,42 @@ use super::recovery::{Connection, Link};
 use super::report::Counters;
 use super::tables::Resident;
 
-/// What a batch for the twins may cost, in cycles: some 200 us.
+/// The maximum cost of a batch for the twins, in cycles: some 200 us.
 const BUDGET: f64 = 500_000.0;
 
-/// A thread's way through a section: collects packets, has the device or the CPU twins treat them, gives them back in order.
+/// A thread's lane through a section. It collects packets, lets the device or the CPU twins process them, and returns
+/// them in order.
 pub struct Lane {
     section: Arc<Section>,
     counters: Arc<Counters>,
-    /// The batches that have ended, oldest first.
+    /// The batches that were collected, oldest first.
     queue: VecDeque<Flight>,
-    /// The one that is being collected.
+    /// The batch that is being collected.
     open: Option<Flight>,
-    /// Flights to be used again.
+    /// Flights for reuse.
     spare: Vec<Flight>,
-    /// Engine batches to be used again.
+    /// Engine batches for reuse.
     tiles: Vec<Batch>,
-    /// Packets of a lane whose place this one has taken: they go first.
+    /// Packets of a lane that this one replaces. They are processed first.
     inherited: VecDeque<Batch>,
     link: Link,
-    /// Whether the device has failed, and has done no batch since.
+    /// True if the device has failed, and has finished no batch since.
     failed: bool,
     balancer: Balancer,
     tables: Arc<Resident>,
     tables_version: u64,
-    /// Since when the tables on the device are not the newest ones.
+    /// The time since when the tables on the device are outdated.
     stale_since: Option<u64>,
-    /// Whether a batch has been on the device: what is changed before the first one holds for it.
+    /// True if a batch has been on the device. Changes before the first one apply to it.
     launched: bool,
-    /// Packets held, and bytes of them.
+    /// The number of packets in the lane, and of their bytes.
     packets: usize,
     bytes: usize,
     /// Batches on the device.
     flying: usize,
-    /// Whether packets have come since the last tick.
+    /// True if packets were added since the last tick.
     added: bool,
-    /// Whether packets have found no room since the last batch was taken.
+    /// True if packets found no room since the last batch was taken.
     full: bool,
 }
 
@@ -65,7 +66,7 @@ impl Lane {
         let settings = section.settings();
         let interval = u64::try_from(settings.interval.as_nanos()).unwrap_or(u64::MAX);
         let balancer = Balancer::new(interval, settings.probe, BUDGET);
-        // In this order: tables that are newer than their version are only read once more.
+        // In this order: if the tables are newer than the version, they are only read once more.
         let (tables_version, tables) = (section.tables().version(), section.tables().resident());
         Self {
             tables,
@@ -90,12 +91,12 @@ impl Lane {
         }
     }
 
-    /// Packets that it holds.
+    /// The number of packets in the lane.
     pub fn held(&self) -> usize {
         self.packets + self.inherited.iter().map(|batch| batch.len()).sum::<usize>()
     }
 
-    /// Whether the device has failed, and has done no batch since.
+    /// True if the device has failed, and has finished no batch since.
     pub fn has_failed(&self) -> bool {
         self.failed
     }

@@ -1,4 +1,4 @@
-//! Batches onto the device.
+//! Submits batches to the device.
 
 use millrace_core::cycles;
 
@@ -8,7 +8,7 @@ use crate::section::flight::{Flight, State};
 use crate::section::report::Fault;
 
 impl Lane {
-    /// Submits a batch that lies in a slot, with the tables of this moment: they may have changed while it was collected.
+    /// Submits the batch in a slot with the present tables, which may have changed while it was collected.
     pub(super) fn launch(&mut self, flight: &mut Flight, slot: SlotId) {
         let start = cycles::now();
         let ready = self.link.generation().is_some_and(|generation| self.has_tables(generation));
@@ -38,7 +38,7 @@ impl Lane {
     /// Submits batches that wait for a slot.
     pub(super) fn launch_waiting(&mut self) {
         if !self.tables.complete {
-            // A table could not be loaded since they began to wait, of which the link knows nothing.
+            // The link does not know if a table could not be loaded since these batches began to wait.
             return self.wait_no_more();
         }
         while let Some(at) = self.queue.iter().position(Flight::is_waiting) {
@@ -62,13 +62,14 @@ impl Lane {
         }
     }
 
-    /// Has the twins treat what waits for a slot.
+    /// Leaves the batches that wait for a slot to the twins.
     pub(super) fn wait_no_more(&mut self) {
         let waiting = self.queue.iter_mut().filter(|flight| flight.is_waiting());
         waiting.for_each(Flight::fall_back);
     }
 
-    /// Whether the device of a generation has tables that are new enough; the newest ones are loaded if it has not.
+    /// True if the device of a generation has tables that are new enough. If they are not the newest ones, starts to
+    /// load these.
     pub(super) fn has_tables(&mut self, generation: u64) -> bool {
         if self.has_newest_tables(generation) {
             return true;
@@ -87,7 +88,7 @@ impl Lane {
             && now.saturating_sub(since) <= patience
     }
 
-    /// Whether the stages' tables of this moment are on the device of a generation.
+    /// True if the stages' present tables are on the device of a generation.
     fn has_newest_tables(&mut self, generation: u64) -> bool {
         if self.tables_version != self.section.tables().version() {
             self.tables_version = self.section.tables().version();

@@ -1,4 +1,4 @@
-//! What is under way, as time goes on: done, late, failed, or the device lost.
+//! Watches batches in flight: done, late, failed, or the device lost.
 
 use std::sync::Arc;
 use std::sync::atomic::Ordering::Relaxed;
@@ -14,9 +14,9 @@ use crate::section::recovery::Order;
 use crate::section::report::Fault;
 
 impl Lane {
-    /// Looks after what is under way: ends the batch that is being collected when it is due, sees what the device has done,
-    /// waits for it when the lane is full. To be called every round by whoever [takes](Self::take). Returns
-    /// whether there is more to come soon, so that the thread must not sleep.
+    /// Ends the batch that is being collected if it is due, checks what the device has done, and waits for the device
+    /// if the lane is full. The thread that [takes](Self::take) batches must call it in every round. Returns true if
+    /// there will be work soon, so that the thread must not sleep.
     pub fn tick(&mut self, now: Timestamp) -> bool {
         let mut worked = self.attend() || !self.inherited.is_empty();
         self.admit_inherited(now);
@@ -31,7 +31,7 @@ impl Lane {
             worked = true;
         }
         if self.full || self.space() < self.section.packets() {
-            // Nothing becomes free as long as all of it is being collected.
+            // While all packets are in the batch that is being collected, nothing becomes free.
             if self.queue.is_empty() {
                 self.flush();
             }
@@ -42,7 +42,7 @@ impl Lane {
         worked || self.flying > 0 || self.queue.front().is_some_and(Flight::is_done)
     }
 
-    /// Looks after the link to the device. Returns whether a connection came.
+    /// Handles what is due for the connection to the device. Returns true if a new connection was made.
     fn attend(&mut self) -> bool {
         if !self.section.has_device() {
             return false;
@@ -74,7 +74,7 @@ impl Lane {
         }
     }
 
-    /// Sees what the device has done.
+    /// Checks what the device has done.
     fn poll(&mut self) -> bool {
         let mut worked = false;
         for at in 0..self.queue.len() {
@@ -109,7 +109,7 @@ impl Lane {
         worked
     }
 
-    /// Waits for the oldest batch, when it is on the device: no longer than the device's patience.
+    /// Waits for the oldest batch, if it is on the device, for at most the time that the device may take.
     fn wait(&mut self) {
         if !self.queue.front().is_some_and(Flight::is_flying) {
             return;
@@ -124,7 +124,7 @@ impl Lane {
         self.balancer.waited(cycles::now().wrapping_sub(start) as f64);
     }
 
-    /// Something went wrong: whatever is on the device, or waits for it, is the twins' now.
+    /// Handles a fault: leaves all batches that are on the device, or wait for it, to the twins.
     pub(super) fn fault(&mut self, fault: Fault) {
         self.counters.fault(fault);
         self.failed = true;
@@ -149,7 +149,7 @@ impl Lane {
         }
     }
 
-    /// The slots are gone with their device: what lies in them is done anew.
+    /// The slots are gone with their device: their batches are processed again.
     fn forget_slots(&mut self) {
         self.tables = Arc::default();
         self.flying = 0;
@@ -160,7 +160,7 @@ impl Lane {
         }
     }
 
-    /// Gives its connection up when the device is lost: for a lane that its thread does not look after now.
+    /// Gives up the connection if the device is lost, for a lane whose thread does not run it at present.
     pub(in crate::section) fn let_go(&mut self) {
         if self.link.generation().is_some_and(|mine| mine != self.section.present()) {
             self.fault(Fault::Lost);

@@ -1,4 +1,4 @@
-//! What the tests of lanes stand on: stages, numbered packets, and a lane that somebody pushes to and takes from.
+//! Common parts of the tests of lanes: stages, numbered packets, and a lane with a source and a sink.
 
 use std::cell::RefCell;
 use std::net::Ipv6Addr;
@@ -20,7 +20,7 @@ use crate::region::{Access, Base, Region};
 use crate::table::{Changes, Decisions, Lpm6, Route};
 use crate::{Results, Rows, Snapshot, Stage, StageSpec, StageTable};
 
-/// What nothing takes, even on a machine that has much else to do.
+/// Longer than anything takes, even on a machine with a high load.
 pub(super) const LONG: Duration = Duration::from_secs(60);
 
 type Work = Box<dyn FnOnce(&mut Context)>;
@@ -29,7 +29,7 @@ thread_local! {
     static WORK: RefCell<Option<Work>> = const { RefCell::new(None) };
 }
 
-/// Runs a test where elements run. Time is virtual.
+/// Runs a test in the context of an element. Time is virtual.
 pub(super) fn in_context(test: impl FnOnce(&mut Context) + 'static) {
     const CLASS: ClassInfo = millrace_core::class_info!(Stand, "");
     WORK.set(Some(Box::new(test)));
@@ -63,19 +63,19 @@ impl Element for Stand {
     }
 }
 
-/// Routes by the first 16 bits of the address: `n` leads to hop `HOPS * epoch + n % HOPS`, and this by output `n % HOPS`
-/// or, for the last one, nowhere.
+/// A stage that routes by the first 16 bits of the address: `n` leads to hop `HOPS * epoch + n % HOPS`, and by that
+/// to output `n % HOPS`, or for the last hop to a drop.
 pub(super) struct Routes {
     table: Lock<(u64, Arc<Vec<u32>>, Changes)>,
-    /// Whether they change whenever the twin has run.
+    /// True if the routes change whenever the twin has run.
     pub(super) restless: AtomicBool,
 }
 
 pub(super) const PREFIXES: u16 = 32;
 pub(super) const HOPS: u32 = 3;
-/// Most changes of the routes.
+/// Maximum number of changes of the routes.
 pub(super) const EPOCHS: u64 = 64;
-/// Where the results of the stages go.
+/// The annotation for the results of the stages.
 const ROUTED: usize = 40;
 const TURNED: usize = 44;
 
@@ -87,14 +87,14 @@ impl Routes {
         }
     }
 
-    /// The routes of the next epoch, if there is one.
+    /// Changes to the routes of the next epoch, if there is one.
     pub(super) fn change_at_most(&self) {
         if self.table.lock().0 + 1 < EPOCHS {
             self.change();
         }
     }
 
-    /// The routes of the next epoch.
+    /// Changes to the routes of the next epoch.
     pub(super) fn change(&self) {
         let mut now = self.table.lock();
         let (epoch, words, changes) = &mut *now;
@@ -176,7 +176,7 @@ impl Stage for Routes {
     }
 }
 
-/// Turns the eight bytes behind the Ethernet header of packets that take output 0 of the routes.
+/// Inverts the eight bytes after the Ethernet header of packets that take output 0 of the routes.
 struct Turn {
     writes: bool,
 }
@@ -233,7 +233,7 @@ impl Stage for Turn {
     }
 }
 
-/// A section of both stages; `writes` says whether packets change in it.
+/// A section of both stages. `writes` says whether packets are changed.
 pub(super) fn section(
     source: Option<Arc<Source>>,
     writes: bool,
@@ -251,12 +251,12 @@ pub(super) fn section(
 
 pub(super) const CAPACITY: usize = 512;
 
-/// Numbered packets into a lane, and a look at what comes out.
+/// Feeds numbered packets into a lane, and checks those that come out.
 pub(super) struct Traffic {
     rng: Rng,
     sent: u32,
     came: u32,
-    /// Epochs of the routes that packets were treated with, newest last.
+    /// Epochs of the routes by which packets were processed, newest last.
     pub(super) epochs: Vec<u32>,
 }
 
@@ -265,17 +265,17 @@ impl Traffic {
         Self { rng: Rng::with_seed(seed), sent: 0, came: 0, epochs: Vec::new() }
     }
 
-    /// Packets under way.
+    /// The number of packets in flight.
     pub(super) fn under_way(&self) -> u32 {
         self.sent - self.came
     }
 
-    /// Packets that came out.
+    /// The number of packets that came out.
     pub(super) fn came(&self) -> u32 {
         self.came
     }
 
-    /// The next packets; a few are cut short.
+    /// The next packets; a few are truncated.
     pub(super) fn few(&mut self, count: usize, batch: &mut Batch) {
         for _ in 0..count {
             let mut bytes = [0; 30];
@@ -291,7 +291,7 @@ impl Traffic {
         }
     }
 
-    /// A burst into the lane, which must have room.
+    /// Pushes a burst into the lane, which must have room.
     pub(super) fn push(&mut self, cx: &Context, lane: &mut Lane) {
         let mut batch = Batch::new();
         let count = self.rng.usize(1..=Batch::CAPACITY).min(lane.room());
@@ -300,13 +300,13 @@ impl Traffic {
         assert!(batch.is_empty());
     }
 
-    /// A tick, and what is done.
+    /// Ticks, and takes the finished batches.
     pub(super) fn take(&mut self, cx: &mut Context, lane: &mut Lane, writes: bool) {
         lane.tick(cx.now());
         while self.take_one(cx, lane, writes) {}
     }
 
-    /// The oldest batch, if it is done: each packet must be the next one, with the right results.
+    /// Takes the oldest batch if it is done. Each packet must be the next one, with the right results.
     pub(super) fn take_one(&mut self, cx: &mut Context, lane: &mut Lane, writes: bool) -> bool {
         let mut epoch = None;
         lane.take(cx, |_, batch, part| {
@@ -325,7 +325,7 @@ impl Traffic {
         }
     }
 
-    /// Looks at a packet that comes out; returns the epoch of its route.
+    /// Checks a packet that comes out; returns the epoch of its route.
     fn check(&mut self, packet: &Packet, predicate: u32, writes: bool) -> Option<u32> {
         let number = self.came;
         let data = packet.data();
@@ -356,8 +356,8 @@ impl Traffic {
         epoch
     }
 
-    /// Bursts until `enough` says so. Fails when nothing comes for a long time; how long all of it takes is no matter on a
-    /// busy machine.
+    /// Pushes bursts until `enough` returns true. Fails if nothing comes out for a long time. The total duration is
+    /// not limited, because the machine may have a high load.
     pub(super) fn run(
         &mut self,
         cx: &mut Context,
@@ -381,7 +381,7 @@ impl Traffic {
         }
     }
 
-    /// All that is under way; nothing may be left.
+    /// Takes all packets in flight; checks that none is left.
     pub(super) fn drain(&mut self, cx: &mut Context, lane: &mut Lane, writes: bool) {
         let mut pause = Pause::default();
         while self.under_way() > 0 {

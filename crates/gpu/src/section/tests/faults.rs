@@ -10,7 +10,7 @@ use crate::host::{self, Call, Faults, Point, Simulator};
 const POINTS: [Point; 5] =
     [Point::CopyIn, Point::Launch(0), Point::Launch(1), Point::CopyOut, Point::Completion];
 
-/// What is injected, how it is counted, and how patient the lane is.
+/// The injected fault, the kind under which it is counted, and the time that the lane waits.
 const KINDS: [(host::Fault, Fault, Duration); 4] = [
     (host::Fault::Fail, Fault::Step, LONG),
     (host::Fault::Hang, Fault::Timeout, Duration::from_millis(20)),
@@ -33,8 +33,8 @@ fn settings(mode: Mode, patience: Duration) -> Settings {
     Settings { mode, patience, ..Settings::default() }
 }
 
-/// Lets traffic flow until batches have gone by the device after `number` of it were submitted, and says how long the
-/// device was not used.
+/// Sends traffic until batches have passed through the device after batch `number` was submitted. Returns how long
+/// the device was not used.
 fn goes_on(
     cx: &mut millrace_core::Context,
     section: &Arc<Section>,
@@ -113,7 +113,7 @@ fn no_packet_is_lost_when_calls_are_refused() {
                 goes_on(cx, &section, &faults, true, seed, 10);
                 let report = section.report();
                 assert_eq!(faults.injected(), 1);
-                // The one who prepares is told.
+                // The caller of `prepare` gets the error.
                 let told = u64::from(call == Call::Lane);
                 assert_eq!(report.fault(counted) + told, 1, "{call:?}: {:?}", report.faults);
             });
@@ -159,7 +159,7 @@ fn no_packet_is_lost_when_much_fails() {
                     "the device is not used again: {:?}",
                     section.report()
                 );
-                // In turn: a lost device can be opened again when no lane has it any more.
+                // One after the other: a lost device can be opened again when no lane holds it any more.
                 for (lane, traffic) in lanes.iter_mut().zip(&mut traffic) {
                     let came = traffic.came();
                     traffic.run(cx, lane, writes, |traffic, _| traffic.came() > came);
@@ -194,7 +194,7 @@ fn a_batch_that_is_collected_does_not_wait_for_a_link_that_is_suspect() {
         let mut lane = section.lane();
         let mut traffic = Traffic::new(1);
         faults.at(faults.batches(), Point::Launch(0), host::Fault::Hang);
-        // The first batch has the only slot; the one that is being collected behind it is to wait for it.
+        // The first batch has the only slot, and the next one is to wait for it.
         while lane.held() <= super::bench::CAPACITY {
             traffic.push(cx, &mut lane);
         }

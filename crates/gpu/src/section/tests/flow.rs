@@ -1,4 +1,4 @@
-//! A device that does what it should.
+//! A device without faults.
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicUsize, Ordering};
@@ -51,14 +51,14 @@ fn packets_leave_in_order_with_their_results_by_either_way() {
 }
 
 #[test]
-fn a_lane_keeps_its_bounds() {
+fn a_lane_holds_no_more_packets_and_bytes_than_it_may() {
     in_context(|cx| {
         let settings = Settings { mode: Mode::Gpu, length: 3, slots: 2, ..Settings::default() };
         let (section, _) = section(fast(), false, settings.clone());
         section.prepare(1).unwrap();
         let mut lane = section.lane();
         let mut traffic = Traffic::new(5);
-        // Nobody takes.
+        // Nobody takes batches.
         while lane.room() > 0 {
             traffic.push(cx, &mut lane);
             lane.tick(cx.now());
@@ -72,7 +72,7 @@ fn a_lane_keeps_its_bounds() {
         traffic.drain(cx, &mut lane, false);
         assert_eq!(section.held(), 0);
 
-        // As many bytes as two packets of traffic have, and some.
+        // The bytes of two packets of the traffic, and some more.
         let settings = Settings { bytes: 70, ..settings };
         let (section, _) = super::bench::section(fast(), false, settings);
         let mut lane = section.lane();
@@ -82,7 +82,7 @@ fn a_lane_keeps_its_bounds() {
         }
         lane.add(cx.now(), &mut batch);
         assert_eq!((batch.len(), lane.held()), (3, 2));
-        // Though none comes after them and they are not old: the lane is full.
+        // No packets follow and these are not old, but the lane is full.
         lane.tick(cx.now());
         assert!(lane.take(cx, |_, batch, _| batch.clear()));
         let mut large = Batch::new();
@@ -133,7 +133,7 @@ fn a_batch_ends_by_age_or_when_nothing_comes_any_more() {
     });
 }
 
-/// Whoever changes a table and then lets packets come finds the change in the first of them.
+/// If a table is changed before packets arrive, the first of them is processed by the new table.
 #[test]
 fn what_is_changed_before_the_first_packet_holds_for_it() {
     for source in [fast(), simulator(7)] {
@@ -150,7 +150,8 @@ fn what_is_changed_before_the_first_packet_holds_for_it() {
     }
 }
 
-/// What is changed while a batch is collected holds for it, when the device has it in time: here it has it at once.
+/// A change while a batch is collected applies to this batch, if the device gets it in time. Here the device gets it
+/// at once.
 #[test]
 fn a_batch_has_the_tables_of_the_moment_at_which_it_is_submitted() {
     for source in [fast(), simulator(7)] {
@@ -241,7 +242,7 @@ fn packets_move_to_another_lane_as_they_came() {
 }
 
 #[test]
-fn a_device_is_opened_aside_and_taken_when_it_is_there() {
+fn a_device_is_opened_in_the_background_and_then_used() {
     in_context(|cx| {
         let tries = Arc::new(AtomicUsize::new(0));
         let counted = tries.clone();

@@ -1,4 +1,4 @@
-//! The link to a device, on a clock of its own.
+//! The connection to a device, on a clock of the test.
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
@@ -12,7 +12,7 @@ use crate::{DeviceError, DeviceLane, Poll, SlotId, Table, Ticket};
 
 const MS: u64 = 1_000_000;
 
-/// A lane on which batches are done at once, and that is quiet when the test says so.
+/// A lane on which batches are done at once, and which becomes quiet when the test says so.
 struct Scripted {
     quiet: Arc<AtomicBool>,
     blocks: [Vec<u8>; 3],
@@ -64,7 +64,7 @@ fn submit(link: &mut Link) -> Option<SlotId> {
     Some(slot)
 }
 
-/// The first time, in milliseconds, at which a batch is taken again.
+/// The first time, in milliseconds, at which a batch is accepted again.
 fn used_again(link: &mut Link, from: u64) -> u64 {
     (from..from + 10_000)
         .find(|ms| {
@@ -98,7 +98,7 @@ fn pauses_double_up_to_a_second_and_end_with_a_batch_that_is_done() {
 }
 
 #[test]
-fn slots_are_left_alone_until_the_device_is_quiet() {
+fn slots_are_not_used_until_the_device_is_quiet() {
     let (mut link, quiet) = link();
     let (landed, flying) = (submit(&mut link).unwrap(), submit(&mut link).unwrap());
     quiet.store(false, Ordering::Relaxed);
@@ -121,7 +121,7 @@ fn slots_are_left_alone_until_the_device_is_quiet() {
 }
 
 #[test]
-fn a_lane_that_never_comes_to_rest_is_given_up_for_another() {
+fn a_lane_that_never_becomes_quiet_is_replaced() {
     let (mut link, quiet) = link();
     let slot = submit(&mut link).unwrap();
     quiet.store(false, Ordering::Relaxed);
@@ -130,7 +130,7 @@ fn a_lane_that_never_comes_to_rest_is_given_up_for_another() {
     assert!((100..300).contains(&given_up.unwrap()), "{given_up:?} ms");
     let mut now = given_up.unwrap();
 
-    // Connecting fails with growing pauses, too.
+    // The pauses between failed attempts to connect grow, too.
     for pause in [1, 2, 4, 8] {
         let began = now;
         while !matches!(link.attend(now * MS), Order::Connect) {
@@ -156,7 +156,7 @@ fn a_lane_that_never_comes_to_rest_is_given_up_for_another() {
 }
 
 #[test]
-fn a_lost_device_is_let_go_of_at_once() {
+fn a_lost_device_is_released_at_once() {
     let (mut link, _) = link();
     let slot = submit(&mut link).unwrap();
     assert!(link.fault(0, Fault::Lost, [slot]).is_some(), "to be taken apart");

@@ -1,4 +1,4 @@
-//! What a lane measures steers its balancer.
+//! Tests that the measurements of a lane control its balancer.
 
 use std::sync::Arc;
 use std::time::{Duration, Instant};
@@ -17,7 +17,7 @@ use crate::{
     StageTable, Table, Ticket,
 };
 
-/// Takes time of the thread, lots of it, since others may take some of it, too.
+/// Uses the thread for this time. It is long, because other threads may take a part of it.
 fn toil(time: Duration) {
     let began = Instant::now();
     while began.elapsed() < time {
@@ -25,7 +25,7 @@ fn toil(time: Duration) {
     }
 }
 
-/// A stage whose twin takes so long for an engine batch.
+/// A stage whose twin takes this time per engine batch.
 struct Toil(Duration);
 
 impl Stage for Toil {
@@ -57,7 +57,7 @@ impl Stage for Toil {
     }
 }
 
-/// A device on which submitting takes so long.
+/// A device on which submitting takes this time.
 struct Far(Arc<dyn Device>, Duration);
 
 struct FarLane(Box<dyn DeviceLane>, Duration);
@@ -117,7 +117,7 @@ impl DeviceLane for FarLane {
     }
 }
 
-/// The share of the device after some periods with such costs of 256 packets.
+/// The share of the device after some periods, with these times per 256 packets.
 fn share_with(cx: &mut Context, twin: Duration, submit: Duration) -> f64 {
     let stage: Arc<dyn Stage> = Arc::new(Toil(twin));
     let node = Node { stage: stage.clone(), from: Vec::new(), only: None };
@@ -144,7 +144,7 @@ fn share_with(cx: &mut Context, twin: Duration, submit: Duration) -> f64 {
 }
 
 #[test]
-fn the_share_goes_where_a_packet_costs_less() {
+fn the_share_moves_to_the_cheaper_path() {
     in_context(|cx| {
         let (little, much) = (Duration::ZERO, Duration::from_micros(2000));
         let by_device = share_with(cx, much, little);

@@ -1,4 +1,4 @@
-//! Tables that take their time, and such as do not fit.
+//! Tables that take long to load, and tables that do not fit.
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicU8, AtomicUsize, Ordering};
@@ -12,7 +12,7 @@ use crate::host::{self, Fast, Faults, Point};
 use crate::plan::Plan;
 use crate::{Caps, Device, DeviceError, DeviceLane, Table};
 
-/// What becomes of tables that are loaded.
+/// What happens to tables that are loaded.
 const ARRIVE: u8 = 0;
 const LINGER: u8 = 1;
 const FAIL: u8 = 2;
@@ -21,7 +21,7 @@ const FAIL: u8 = 2;
 struct Slow {
     device: Arc<dyn Device>,
     tables: Arc<AtomicU8>,
-    /// Words of tables that were made of others.
+    /// The number of words of tables that were made from others.
     changed: Arc<AtomicUsize>,
 }
 
@@ -98,7 +98,7 @@ impl TableMemory for SlowTable {
 }
 
 #[test]
-fn batches_have_the_old_table_until_the_new_one_is_there_but_not_for_ever() {
+fn batches_use_the_old_table_until_the_new_one_arrives_for_a_limited_time() {
     in_context(|cx| {
         let tables = Arc::new(AtomicU8::new(ARRIVE));
         let changed = Arc::new(AtomicUsize::new(0));
@@ -152,7 +152,7 @@ fn a_batch_sees_one_epoch_when_the_twins_treat_it_too() {
         section.prepare(1).unwrap();
         let mut lane = section.lane();
         let mut traffic = Traffic::new(3);
-        // Batches that were to be the device's are more than the twins treat at a time.
+        // Batches for the device are larger than those for the twins.
         faults.at(faults.batches() + 5, Point::Launch(0), host::Fault::Fail);
         routes.restless.store(true, Ordering::Relaxed);
         traffic.run(cx, &mut lane, true, |_, _| section.report().again > 0);
@@ -162,7 +162,7 @@ fn a_batch_sees_one_epoch_when_the_twins_treat_it_too() {
 }
 
 #[test]
-fn a_table_that_is_not_there_is_no_fault_of_the_link() {
+fn a_missing_table_does_not_suspend_the_connection() {
     in_context(|cx| {
         let tables = Arc::new(AtomicU8::new(ARRIVE));
         let settings =
@@ -171,7 +171,7 @@ fn a_table_that_is_not_there_is_no_fault_of_the_link() {
         section.prepare(1).unwrap();
         let mut lane = section.lane();
         let mut traffic = Traffic::new(4);
-        // One on the device, one that waits for its slot, one that is collected.
+        // One is on the device, one waits for its slot, one is collected.
         while lane.held() <= 2 * CAPACITY {
             traffic.push(cx, &mut lane);
         }
@@ -193,7 +193,7 @@ fn a_table_that_is_not_there_is_no_fault_of_the_link() {
 }
 
 #[test]
-fn changes_arrive_whole_though_only_what_has_changed_is_loaded() {
+fn a_changed_table_is_complete_although_only_changes_are_loaded() {
     in_context(|cx| {
         let faults = Faults::none();
         let settings = Settings { mode: Mode::Gpu, patience: LONG, ..Settings::default() };
@@ -201,7 +201,7 @@ fn changes_arrive_whole_though_only_what_has_changed_is_loaded() {
         section.prepare(1).unwrap();
         let mut lane = section.lane();
         let mut traffic = Traffic::new(9);
-        // What changes before the first batch has been on the device is left to the twins.
+        // Changes before the first batch has been on the device are left to the twins.
         traffic.run(cx, &mut lane, true, |traffic, _| traffic.epochs.last() == Some(&0));
         for epoch in 1..EPOCHS {
             routes.change();

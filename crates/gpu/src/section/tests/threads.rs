@@ -65,7 +65,7 @@ fn threads_share_a_device_that_fails() {
 }
 
 #[test]
-fn a_lane_without_traffic_lets_go_of_a_lost_device() {
+fn a_lane_without_traffic_releases_a_lost_device() {
     in_context(|cx| {
         let faults = Faults::none();
         let settings = Settings { mode: Mode::Gpu, patience: LONG, ..Settings::default() };
@@ -79,7 +79,7 @@ fn a_lane_without_traffic_lets_go_of_a_lost_device() {
         let mut lane = section.lane();
         let mut traffic = Traffic::new(2);
         faults.at(faults.batches() + 5, Point::CopyIn, host::Fault::Lose);
-        // The simulator cannot be opened again while a lane on the lost device is there.
+        // The simulator cannot be opened again while a lane on the lost device exists.
         let enough = |_: &Traffic, _: &Lane| {
             let report = section.report();
             report.fault(Fault::Lost) >= 2 && report.good == 1

@@ -1,4 +1,4 @@
-//! Tables of the kernel `aho_corasick`; their layout is at the head of [`millrace_match::patterns::image`].
+//! Checks tables of the kernel `aho_corasick`. Their layout is described in [`millrace_match::patterns::image`].
 
 use std::collections::VecDeque;
 
@@ -12,7 +12,7 @@ const CLASS_MAP: usize = 64;
 pub(super) fn check(table: Words<'_>) -> Result<(), Fault> {
     let (states, classes) = (table.header(4)?, table.header(5)? as usize);
     let stride = table.header(6)?;
-    // A row is its transitions and its list.
+    // A row consists of its transitions and its list.
     if stride as usize != classes + 1 || classes > 256 {
         return Err(Fault::Wrong { what: "words of a row", number: stride });
     }
@@ -36,7 +36,8 @@ pub(super) fn check(table: Words<'_>) -> Result<(), Fault> {
     Ok(())
 }
 
-/// How many bytes a text has at least when the automaton is in the state of each row; none of those that it is never in.
+/// The minimum number of bytes that were read when the automaton is in the state of each row; `None` for unreachable
+/// rows.
 fn depths(rows: &[u32], stride: usize) -> Result<Vec<Option<u32>>, Fault> {
     let mut depths = vec![None; rows.len() / stride];
     *depths.first_mut().ok_or(Fault::Wrong { what: "states", number: 0 })? = Some(0);
@@ -60,13 +61,13 @@ fn depths(rows: &[u32], stride: usize) -> Result<Vec<Option<u32>>, Fault> {
 #[derive(Clone, Copy)]
 struct Rules<'a> {
     table: Words<'a>,
-    /// Where the contents begin.
+    /// The offset of the contents.
     contents: u32,
     count: usize,
 }
 
 impl<'a> Rules<'a> {
-    /// All rules' contents.
+    /// Checks all contents of the rules.
     fn check(self, rules: u32) -> Result<(), Fault> {
         for rule in self.table.part("rules", rules, self.count * RULE)?.chunks_exact(RULE) {
             let (first, count) = (rule[0], rule[1]);
@@ -87,7 +88,7 @@ impl<'a> Rules<'a> {
         self.table.part("contents", at, u64::from(count) * CONTENT as u64)
     }
 
-    /// An output list: what ends where a text has so many bytes at least, of which none lies before the text.
+    /// Checks an output list: the patterns that end after at least `depth` bytes must not begin before the text.
     fn check_list(self, at: u32, depth: u32) -> Result<(), Fault> {
         let count = self.table.part("an output list", at, 1_usize)?[0];
         let entries = self.table.part("an output list", u64::from(at) + 1, u64::from(count) * 2)?;

@@ -1,16 +1,16 @@
-//! Tables of the kernel `classify`; their layout is at the heads of [`millrace_match::rules::table`] and
+//! Checks tables of the kernel `classify`. Their layout is described in [`millrace_match::rules::table`] and
 //! [`millrace_match::rules::image`].
 
 use millrace_match::rules::image::{ETHER, LAST};
 
 use super::words::{Fault, Words, below};
 
-/// Most trees, and where they are told.
+/// Maximum number of trees, and the offset of their list.
 const MOST_TREES: usize = 8;
 const TREES: usize = 16;
 /// The word of a key that a leaf asks for.
 const NOTHING: u32 = 7;
-/// A bit of an entry's word 6 that no packet has.
+/// A bit of word 6 of an entry that no packet has.
 const NEVER: u32 = 0x40;
 
 pub(super) fn check(table: Words<'_>) -> Result<(), Fault> {
@@ -18,7 +18,7 @@ pub(super) fn check(table: Words<'_>) -> Result<(), Fault> {
     let count = table.header(9)? as usize;
     table.part("actions", table.header(8)?, count)?;
     let rules = check_image(table, original?)?;
-    // What a rule's number leads to: its action, and whether it has been taken out.
+    // The data for a rule's number: its action, and whether the rule was removed.
     below("rules of the original image", rules as u32, count + 1)?;
     let removed = removed?;
     if removed != 0 {
@@ -35,7 +35,7 @@ pub(super) fn check(table: Words<'_>) -> Result<(), Fault> {
     Ok(())
 }
 
-/// An image, and how many rules there are.
+/// Checks an image; returns its number of rules.
 fn check_image(table: Words<'_>, at: u32) -> Result<usize, Fault> {
     let image = Words(table.quads("an image", at)?);
     let rules = image.header(3)? as usize;
@@ -50,7 +50,7 @@ fn check_image(table: Words<'_>, at: u32) -> Result<usize, Fault> {
     for tree in image.part("trees", TREES, 2 * trees)?.chunks_exact(2) {
         reached[below("a root", tree[0], nodes.len() / 2)?] = true;
     }
-    // Children stand behind their parents, so that walks end and one pass reaches all.
+    // Children come after their parents, so that walks end, and one pass reaches all nodes.
     let last = numbers.iter().rposition(|number| number & LAST != 0);
     for (at, node) in nodes.chunks_exact(2).enumerate() {
         if !reached[at] {
@@ -68,7 +68,7 @@ fn check_image(table: Words<'_>, at: u32) -> Result<usize, Fault> {
         } else if child != at || value == 0 {
             return Err(Fault::Wrong { what: "a leaf that leads elsewhere", number: child as u32 });
         } else {
-            // Its entries go on to one that is marked as the last.
+            // The entries end with one that is marked as the last.
             below("the first entry of a leaf", value, last.map_or(0, |last| last + 1))?;
         }
     }

@@ -1,4 +1,4 @@
-//! Tables of the kernel `lpm4`; their layout is at the head of [`lpm4`](crate::table).
+//! Checks tables of the kernel `lpm4`. Their layout is described in [`lpm4`](crate::table).
 
 use super::words::{Fault, Words, below};
 use crate::table::MORE;
@@ -16,7 +16,7 @@ pub(super) fn check(table: Words<'_>) -> Result<(), Fault> {
     let first = table.part("the first level", first, FIRST / packed)?;
     let groups = table.part("groups", groups, table.0.len().saturating_sub(groups as usize))?;
 
-    // Of each group, whether some network leads to it.
+    // For each group, whether a network leads to it.
     let mut used = vec![false; groups.len() / (GROUP / packed)];
     each(first, is_wide, |entry| {
         if entry & MORE == 0 {
@@ -32,12 +32,12 @@ pub(super) fn check(table: Words<'_>) -> Result<(), Fault> {
     Ok(())
 }
 
-/// An entry that leads to no group.
+/// Checks an entry that leads to no group.
 fn hop(entry: u32, hops: usize) -> Result<(), Fault> {
     below("an entry", entry, hops + 1).map(drop)
 }
 
-/// All entries of some words; those of 16 bits are made as wide as the others. Equal words in a row are looked at once.
+/// Calls a function for each entry, widened to 32 bits. Successive equal words are passed only once.
 fn each(
     words: &[u32],
     is_wide: bool,

@@ -1,13 +1,13 @@
-//! Tables of the kernel `lpm6`; their layout is at the head of [`lpm6`](crate::table).
+//! Checks tables of the kernel `lpm6`. Their layout is described in [`lpm6`](crate::table).
 
 use super::words::{Fault, Words, below};
 use crate::table::MORE;
 use crate::table::lpm6::{CELL, NODE, PATH, ROOT, TO_PATH};
 
-/// Nodes and paths on the way to a hop: the kernel's limit, for each takes one of 14 bytes at least.
+/// Maximum number of nodes and paths to a hop: the kernel's limit, because each handles at least one of 14 bytes.
 const MOST_STEPS: u8 = 14;
 
-/// How many steps a node or path is from what lies deepest below it; not known, yet.
+/// The height of a node or path that is not known yet. The height is the number of steps to the deepest entry below.
 const NEW: u8 = 0;
 
 struct Trie<'a> {
@@ -42,7 +42,7 @@ pub(super) fn check(table: Words<'_>) -> Result<(), Fault> {
 }
 
 impl Trie<'_> {
-    /// How many nodes and paths lie below an entry at most; there may be `left`, so that circles are found.
+    /// The maximum number of nodes and paths below an entry. At most `left` are allowed, so that cycles are found.
     fn height(&mut self, entry: u32, left: u8) -> Result<u8, Fault> {
         let number = entry & !TO_PATH;
         if entry & MORE == 0 {
@@ -58,7 +58,7 @@ impl Trie<'_> {
         }
     }
 
-    /// The height of a node or path, which is looked at once.
+    /// The height of a node or path, which is computed once.
     fn below(
         &mut self,
         left: u8,
@@ -95,14 +95,14 @@ impl Trie<'_> {
                 let fault = Fault::Wrong { what: "the first child of a node", number: node };
                 most = most.max(self.height(MORE | number.ok_or(fault)?, left)?);
             }
-            // A byte without a child takes the entry of the last run that has begun, so that one must have.
+            // A byte without a child takes the entry of the last run that began before it, so there must be one.
             if (!children).trailing_zeros() < runs.trailing_zeros() {
                 return Err(Fault::Wrong {
                     what: "a byte before all runs of a node",
                     number: runs,
                 });
             }
-            // Those of bytes with a child are counted, too.
+            // Runs of bytes with a child are counted, too.
             for run in 0..runs.count_ones() {
                 let index = leaf.saturating_add(run);
                 let entry = self.leaves[below("a leaf", index, self.leaves.len())?];
@@ -113,7 +113,7 @@ impl Trie<'_> {
         Ok(most + 1)
     }
 
-    /// An entry that ends the search.
+    /// Checks an entry that ends the search.
     fn hop(&self, entry: u32) -> Result<(), Fault> {
         below("an entry", entry, self.hops + 1).map(drop)
     }

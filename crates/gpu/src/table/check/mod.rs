@@ -1,9 +1,9 @@
-//! Whether a table can be given to its kernel: kernels believe their tables, and what they read does not depend on packets
-//! alone.
+//! Checks whether a table can be given to its kernel. Kernels trust their tables, and the addresses that they read do
+//! not depend on packets alone.
 //!
-//! [`check`] goes through a whole table and says that, whatever the packet, its kernel reads nothing but words of the table and
-//! comes to an end; not that its results are right. Our own builders make no others, so that this is no part of
-//! loading: the simulator does it, and tests. It takes as long as some copies of the table.
+//! [`check`] examines a whole table and proves that its kernel reads only words of the table and terminates, whatever
+//! the packet. It does not prove that the results are right. Millrace's own builders make only such tables, so
+//! loading does not check them: the simulator and tests do. It takes as long as some copies of the table.
 
 mod aho_corasick;
 mod classify;
@@ -18,10 +18,10 @@ use millrace_match::{patterns, rules};
 pub use words::Fault;
 use words::Words;
 
-/// Goes through a table of the kernel that its first word names.
+/// Checks a table of the kernel that its first word names.
 ///
 /// # Errors
-/// Its kernel might read beside it, or not end.
+/// The kernel might read outside of it, or not terminate.
 pub fn check(words: &[u32]) -> Result<(), Fault> {
     let table = Words(words);
     match words.first().copied().unwrap_or_default() {

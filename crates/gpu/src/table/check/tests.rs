@@ -1,4 +1,4 @@
-//! Tables that were built pass; of those that were spoilt, none that passes leads its kernel out of it.
+//! Built tables pass the check. If a corrupted table passes, its kernel stays inside it.
 
 use fastrand::Rng;
 use millrace_match::patterns::Image;
@@ -13,7 +13,7 @@ use crate::table::lpm4::{FIRST, GROUP};
 use crate::table::lpm6::ROOT;
 use crate::table::{Decisions, Lpm4, Lpm6, Route};
 
-/// Near which the routes and addresses of IPv6 are.
+/// The IPv6 routes and addresses are near this one.
 const NEAR: u128 = 0x2001_0db8_0000_0000_aaaa_5555_0123_4567;
 
 fn lpm4(rng: &mut Rng) -> Vec<u32> {
@@ -55,7 +55,7 @@ fn aho_corasick(rng: &mut Rng) -> Vec<u32> {
     Image::build(&random_set(rng, b"abAB\0")).unwrap().words().to_vec()
 }
 
-/// A batch of any packets for a kernel.
+/// A batch of random packets for a kernel.
 fn batch(rng: &mut Rng, kernel: Kernel) -> Batch {
     const ROWS: usize = 192;
     let widths: &[usize] = match kernel {
@@ -74,7 +74,7 @@ fn batch(rng: &mut Rng, kernel: Kernel) -> Batch {
             Kernel::Lpm4 => bytes[0][row] = (rng.u32(..) & 0x3ff).to_be_bytes().to_vec(),
             Kernel::Lpm6 => bytes[0][row] = near.to_be_bytes().to_vec(),
             Kernel::Classify => {
-                // What the kernel takes for TCP or UDP over IPv4.
+                // The protocols that the kernel takes for TCP or UDP over IPv4.
                 (bytes[1][row][0], bytes[1][row][1]) = (8, 0);
                 (bytes[2][row][0], bytes[2][row][9]) = (0x45, [6, 17][row % 2]);
             }
@@ -95,14 +95,14 @@ fn batch(rng: &mut Rng, kernel: Kernel) -> Batch {
     batch
 }
 
-/// Changes words of a table: numbers to others that are near, to those of other words, to anything.
+/// Changes words of a table: to near numbers, to values of other words, or to random values.
 fn spoil(rng: &mut Rng, words: &mut [u32], kernel: Kernel) {
     for _ in 0..rng.usize(1..4) {
-        // In the header, and behind a first level that few addresses look at.
+        // In the header, and after a first level that few addresses use.
         let end = words.len();
         let part = match kernel {
             Kernel::Lpm4 => end - 4 * GROUP..end,
-            // Paths are few.
+            // There are few paths.
             Kernel::Lpm6 if rng.bool() => words[6] as usize..words[6] as usize + 32,
             Kernel::Lpm6 => 16 + ROOT..end,
             _ => 16..end,
@@ -153,9 +153,9 @@ fn tables_that_pass_keep_their_kernels_inside() {
     }
 }
 
-/// One fault each, and that it is the one which is told.
+/// Each fault alone is found and named.
 #[test]
-fn faults_are_told() {
+fn each_fault_of_a_table_is_named() {
     let mut rng = Rng::with_seed(62);
     assert_eq!(check(&[]), Err(Fault::Unknown(0)));
     assert_eq!(check(&[7; 99]), Err(Fault::Unknown(7)));
@@ -191,7 +191,7 @@ fn faults_are_told() {
     assert_eq!(spoilt(&rules, nodes + 2 * root, u32::MAX), "a leaf that leads elsewhere: 0xffffff");
     assert!(spoilt(&rules, 8, u32::MAX).starts_with("actions: "));
 
-    // A state in which a trigger ends that is longer than what has been read.
+    // A state in which a trigger ends that is longer than the text read so far.
     let mut set = millrace_match::patterns::PatternSet::new();
     set.push(millrace_match::patterns::Rule::of(millrace_match::patterns::Content::of("abc")))
         .unwrap();

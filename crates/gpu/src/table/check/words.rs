@@ -1,35 +1,35 @@
-//! The words of a table, and what may be wrong with them.
+//! The words of a table, and the faults that a check can find.
 
-/// What is wrong with a table.
+/// A fault in a table.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 pub enum Fault {
-    /// The first word is none that a table begins with.
+    /// The first word does not belong to any kind of table.
     #[error("begins with {0:#010x}, as no table does")]
     Unknown(u32),
-    /// A part does not lie in the table.
+    /// A part is not within the table.
     #[error("{what}: {count} words at {at}, but there are {words}")]
     Outside {
         /// Which part.
         what: &'static str,
-        /// Where it begins.
+        /// Its offset.
         at: u64,
-        /// Its words.
+        /// Its number of words.
         count: u64,
-        /// The table's.
+        /// The number of words of the table.
         words: usize,
     },
-    /// A part is loaded 16 bytes at a time, and does not begin at a multiple of them.
+    /// A part is loaded 16 bytes at a time, and its offset is not a multiple of that.
     #[error("{what}: at word {at}, which is no multiple of 4")]
     Unaligned {
         /// Which part.
         what: &'static str,
-        /// Where it begins.
+        /// Its offset.
         at: u64,
     },
-    /// A number is none of those that there are.
+    /// A number is not valid.
     #[error("{what}: {number:#x}")]
     Wrong {
-        /// What it is the number of, and where.
+        /// What the number stands for.
         what: &'static str,
         /// The number.
         number: u32,
@@ -60,7 +60,7 @@ impl<'a> Words<'a> {
         Ok(&self.0[at as usize..end as usize])
     }
 
-    /// The table from an aligned place on.
+    /// The table from an aligned offset on.
     pub(super) fn quads(self, what: &'static str, at: u32) -> Result<&'a [u32], Fault> {
         if !at.is_multiple_of(4) {
             return Err(Fault::Unaligned { what, at: at.into() });
@@ -69,7 +69,7 @@ impl<'a> Words<'a> {
     }
 }
 
-/// A number is below a limit.
+/// Checks that a number is below a limit.
 pub(super) fn below(what: &'static str, number: u32, limit: usize) -> Result<usize, Fault> {
     if (number as usize) < limit { Ok(number as usize) } else { Err(Fault::Wrong { what, number }) }
 }

@@ -11,6 +11,9 @@ use crate::meter::QueueCounts;
 use crate::options::TxOptions;
 use crate::queue::TxQueue;
 
+/// For what takes a moment on an idle machine.
+const PATIENCE: Duration = Duration::from_secs(60);
+
 /// A queue of the loopback interface, and a socket to send to it.
 struct Loop {
     queue: Receiver,
@@ -43,7 +46,7 @@ impl Loop {
 
     /// Receives the packets that were sent, in order.
     fn receive(&mut self) {
-        let end = Instant::now() + Duration::from_secs(5);
+        let end = Instant::now() + PATIENCE;
         while self.received < self.sent && Instant::now() < end {
             self.receive_some(256);
         }
@@ -60,6 +63,11 @@ impl Loop {
         }
     }
 
+    /// How many packets have come by the express socket first, and how many of their copies by the ring.
+    fn came_first(&mut self) -> (u64, u64) {
+        self.queue.express().unwrap().1.came_first()
+    }
+
     /// Whether there is an express socket in use.
     fn is_express(&mut self) -> bool {
         self.queue.express().unwrap().1.socket().is_some()
@@ -70,7 +78,7 @@ impl Loop {
         let asleep = self.queue.readiness().unwrap();
         while !self.is_express() {
             let mut polled = [PollFd::new(&asleep, PollFlags::IN)];
-            let limit = Timespec { tv_sec: 1, tv_nsec: 0 };
+            let limit = Timespec::try_from(PATIENCE).unwrap();
             assert_eq!(poll(&mut polled, Some(&limit)).unwrap(), 1);
             self.receive_some(256);
         }
@@ -80,14 +88,7 @@ impl Loop {
 #[test]
 fn packets_that_come_alone_come_by_the_express_socket() {
     let Some(_alone) = millrace_testkit::privileged!("ip") else { return };
-    // A thread of its own, and with it a network of its own.
-    let thread = std::thread::spawn(|| {
-        // SAFETY: this thread shares no descriptors that depend on its network.
-        #[allow(unsafe_code, reason = "a system call that may not be made anywhere")]
-        unsafe { unshare_unsafe(UnshareFlags::NEWNET) }.unwrap();
-        let ip = millrace_testkit::find_program("ip").unwrap();
-        let up = ["link", "set", "dev", "lo", "up"];
-        assert!(std::process::Command::new(ip).args(up).status().unwrap().success());
+    in_its_own_network(|| {
         let mut lo = Loop::new();
         for _ in 0..3 {
             // Without an express socket.
@@ -107,14 +108,14 @@ fn packets_that_come_alone_come_by_the_express_socket() {
                 lo.receive();
             }
             lo.become_express();
-            let mut by_messages = 0;
+            let (before, _) = lo.came_first();
             for _ in 0..40 {
                 lo.send(1);
                 lo.receive();
-                // Its copy is yet to come by the ring.
-                by_messages += u32::from(lo.queue.express().unwrap().1.expects_by_ring());
                 std::thread::sleep(Duration::from_millis(3));
             }
+            let by_messages = lo.came_first().0 - before;
+            // A thread may be interrupted where it has just found none.
             assert!(by_messages > 20, "packets that come alone wait for no block: {by_messages}");
             while lo.is_express() {
                 assert!(lo.sent < 100_000, "many packets come by the block");
@@ -123,11 +124,75 @@ fn packets_that_come_alone_come_by_the_express_socket() {
             }
             (0..10).for_each(|_| lo.send(150));
             lo.receive();
-            std::thread::sleep(Duration::from_millis(5));
-            lo.receive_some(256);
-            assert!(!lo.queue.express().unwrap().1.expects_by_ring());
+            let end = Instant::now() + PATIENCE;
+            while lo.came_first().0 != lo.came_first().1 {
+                assert!(Instant::now() < end, "each copy comes: {:?}", lo.came_first());
+                lo.receive_some(256);
+            }
         }
         assert_eq!(lo.queue.counts(), QueueCounts::default());
+    });
+}
+
+/// There is always a packet in the block that the kernel fills.
+#[test]
+fn a_steady_trickle_comes_by_the_express_socket() {
+    let Some(_alone) = millrace_testkit::privileged!("ip") else { return };
+    in_its_own_network(|| {
+        let mut lo = Loop::new();
+        let end = Instant::now() + PATIENCE;
+        while !lo.is_express() {
+            assert!(Instant::now() < end, "the ring is never empty");
+            for _ in 0..4 {
+                lo.send(1);
+                std::thread::sleep(Duration::from_micros(200));
+            }
+            lo.receive_some(256);
+        }
+        lo.receive();
+    });
+}
+
+/// A ring has fewer blocks than packets come alone while nobody reads; the express socket has them all.
+#[test]
+fn what_comes_alone_during_a_standstill_is_received() {
+    let Some(_alone) = millrace_testkit::privileged!("ip") else { return };
+    in_its_own_network(|| {
+        let mut lo = Loop::new();
+        lo.become_express();
+        for _ in 0..3 {
+            for _ in 0..200 {
+                lo.send(1);
+                std::thread::sleep(Duration::from_millis(2));
+            }
+            lo.receive();
+            // The copies come, as far as there are any.
+            std::thread::sleep(Duration::from_millis(5));
+            lo.receive_some(256);
+            lo.become_express();
+        }
+        // What the ring has dropped came by the express socket. That is known when no copy can come any more.
+        let inlet = lo.queue.inlet.as_ref().unwrap();
+        assert!(inlet.socket.counted().unwrap().dropped > 100);
+        let end = Instant::now() + PATIENCE;
+        while lo.queue.counts().lost > 0 && Instant::now() < end {
+            std::thread::sleep(Duration::from_millis(5));
+            lo.receive_some(256);
+        }
+        assert_eq!(lo.queue.counts(), QueueCounts::default());
+    });
+}
+
+/// Runs a test on a thread of its own, and with it in a network of its own.
+fn in_its_own_network(test: impl FnOnce() + Send + 'static) {
+    let thread = std::thread::spawn(|| {
+        // SAFETY: this thread shares no descriptors that depend on its network.
+        #[allow(unsafe_code, reason = "a system call that may not be made anywhere")]
+        unsafe { unshare_unsafe(UnshareFlags::NEWNET) }.unwrap();
+        let ip = millrace_testkit::find_program("ip").unwrap();
+        let up = ["link", "set", "dev", "lo", "up"];
+        assert!(std::process::Command::new(ip).args(up).status().unwrap().success());
+        test();
     });
     thread.join().unwrap();
 }

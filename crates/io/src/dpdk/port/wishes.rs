@@ -6,6 +6,7 @@ use millrace_core::net::EtherAddress;
 
 use crate::dpdk::abi::{Info, offload};
 use crate::dpdk::memory::{FRAME, HEADROOM};
+use crate::flow_rule::FlowRule;
 use crate::method::{DpdkOptions, Method, Pause};
 use crate::options::{RxOptions, TxOptions};
 
@@ -23,10 +24,12 @@ pub(super) struct Wanted {
     pub(super) promiscuous: bool,
     pub(super) interrupts: bool,
     pub(super) any_packet: bool,
+    pub(super) flow_rules: Vec<(String, FlowRule)>,
+    pub(super) flow_isolate: bool,
 }
 
 /// Bytes that the buffers of a pool must have so that every port's packets fit in one.
-pub(super) fn largest_room() -> u16 {
+pub(in super::super) fn largest_room() -> u16 {
     // The caller holds the lock of one port, so that cannot be asked for its wishes here.
     let mtu = WIDEST_MTU.load(Ordering::Relaxed) as u32;
     let room = mtu + FRAME + HEADROOM as u32;
@@ -100,6 +103,8 @@ pub(super) fn merge_options(
     WIDEST_MTU.fetch_max(own.mtu.unwrap_or(0).into(), Ordering::Relaxed);
     wanted.interrupts |= own.interrupts;
     wanted.any_packet |= own.any_packet;
+    wanted.flow_rules.extend(own.flow_rules.iter().cloned());
+    wanted.flow_isolate |= own.flow_isolate;
     Ok(())
 }
 

@@ -7,7 +7,7 @@ use millrace_io::af_packet::AfPacket;
 use millrace_io::{Backend, Queues, RxOptions};
 
 use super::{by_each_method, numbered, receive_from, transmit_by, transmit_to};
-use crate::rig::{B, frame, receive, run, send, wired};
+use crate::rig::{B, PATIENCE, frame, receive, run, send, wired};
 
 #[test]
 fn queues_share_packets_by_flow() {
@@ -26,7 +26,7 @@ fn queues_share_packets_by_flow() {
         }
         let mut seen: Vec<Vec<u32>> = vec![Vec::new(); FLOWS as usize];
         let mut shares = [0, 0];
-        let end = Instant::now() + Duration::from_secs(5);
+        let end = Instant::now() + PATIENCE;
         while shares[0] + shares[1] < FLOWS * EACH && Instant::now() < end {
             for (queue, share) in b.iter_mut().zip(&mut shares) {
                 for packet in receive(queue, 0) {
@@ -80,7 +80,7 @@ fn packets_keep_their_order_at_any_pace() {
                     std::thread::sleep(Duration::from_micros((*pause).into()));
                 }
             });
-            let end = Instant::now() + Duration::from_secs(20);
+            let end = Instant::now() + PATIENCE;
             while received < sent && Instant::now() < end {
                 let mut batch = Batch::new();
                 b.receive(&mut batch, 64).unwrap();

@@ -8,7 +8,7 @@ use millrace_io::af_xdp::AfXdp;
 use millrace_io::{Backend, DeviceError, Queues, RxOptions, TxOptions, XdpHook};
 
 use super::{number_of, numbered, receive_from, rx, transmit_to, two_queues, wired, xdp};
-use crate::rig::{batch_of, link, pair, receive, run, send};
+use crate::rig::{PATIENCE, batch_of, link, pair, receive, run, send};
 
 #[test]
 fn an_interface_goes_and_comes_back() {
@@ -32,7 +32,7 @@ fn an_interface_goes_and_comes_back() {
         assert!(!receive(&mut b, 1).is_empty());
 
         run("ip link delete dev a");
-        let end = Instant::now() + Duration::from_secs(5);
+        let end = Instant::now() + PATIENCE;
         let error = loop {
             assert!(Instant::now() < end);
             if let Err(error) = b.receive(&mut batch, 256) {
@@ -46,7 +46,7 @@ fn an_interface_goes_and_comes_back() {
             batch = batch_of(&[numbered(3)]);
         }
         pair("a", "b", 2);
-        let end = Instant::now() + Duration::from_secs(5);
+        let end = Instant::now() + PATIENCE;
         let mut arrived = Batch::new();
         while arrived.is_empty() {
             assert!(Instant::now() < end, "they find each other again");
@@ -74,7 +74,7 @@ fn an_interface_goes_to_another_namespace_and_comes_back() {
         run(&format!("ip -n {away} link set dev b netns {}", namespace.name()));
         run(&format!("ip netns delete {away}"));
         run("ip link set dev b up");
-        let end = Instant::now() + Duration::from_secs(5);
+        let end = Instant::now() + PATIENCE;
         let mut arrived = Batch::new();
         let mut back = Batch::new();
         while arrived.is_empty() || back.is_empty() {
@@ -89,6 +89,47 @@ fn an_interface_goes_to_another_namespace_and_comes_back() {
                 queue.receive(&mut back, 256).unwrap();
             }
         }
+    });
+}
+
+/// By whatever name, it is the same interface. One of the old name is used only when it has gone.
+#[test]
+fn an_interface_is_renamed_and_back() {
+    let Some(_alone) = millrace_testkit::privileged!("ip", "sysctl") else { return };
+    let namespace = wired();
+    namespace.enter(|| {
+        let mut a = transmit_to("a", Queues::default()).remove(0);
+        let mut others = receive_from("a", &rx(two_queues())).remove(0);
+        let mut b = receive_from("b", &rx(two_queues())).remove(0);
+        let mut sending = transmit_to("b", Queues::default()).remove(0);
+        for (now, name) in [("b", "away"), ("away", "b"), ("b", "other"), ("other", "b")] {
+            run(&format!("ip link set dev {now} name {name}"));
+            for n in 0..200 {
+                // Time to notice, for idle queues too.
+                assert_eq!(receive(&mut b, 0).len() + receive(&mut others, 0).len(), 0);
+                if n % 50 == 0 {
+                    send(&mut a, &[numbered(n)]);
+                    assert_eq!(receive(&mut b, 1).len(), 1, "{name}");
+                    send(&mut sending, &[numbered(n)]);
+                    assert_eq!(receive(&mut others, 1).len(), 1, "{name}");
+                }
+            }
+        }
+        run("ip link set dev b name away");
+        pair("b", "e", 2);
+        send(&mut a, &[numbered(1)]);
+        assert_eq!(receive(&mut b, 1).len(), 1, "the new one of its name is another");
+        run("ip link delete dev away");
+        let mut peer = transmit_to("e", Queues::default()).remove(0);
+        let end = Instant::now() + PATIENCE;
+        let mut arrived = Batch::new();
+        while arrived.is_empty() {
+            assert!(Instant::now() < end, "the one of its name is used");
+            let _ = peer.transmit(&mut batch_of(&[numbered(6)]));
+            // That it was away is said once.
+            let _ = b.receive(&mut arrived, 256);
+        }
+        assert_eq!(number_of(arrived[0].data()), 6);
     });
 }
 
@@ -119,7 +160,7 @@ fn a_killed_process_leaves_nothing_behind() {
             .spawn()
             .unwrap();
         let wait_for = |what: &str, is_there: bool| {
-            let end = Instant::now() + Duration::from_secs(10);
+            let end = Instant::now() + PATIENCE;
             while link("b").contains(what) != is_there {
                 assert!(Instant::now() < end, "{what}: {}", link("b"));
                 std::thread::sleep(Duration::from_millis(5));

@@ -16,12 +16,14 @@ use undeclared::Undeclared;
 
 use super::connect::{End, EndPorts, connect};
 use super::library::Libraries;
+use super::options::{Options, WhyAbsent};
 use super::program::{
     Class, Compound, Edge, Limits, Name, Node, Port, Program, Tunnel, dedup_edges,
 };
 use crate::ast::{self, Body, DirectiveKind, Element, Item, Link, TextRange};
 use crate::diagnostic::{Diagnostic, Findings, shorten};
 use crate::graph::Requirement;
+use crate::nearest::Suggestions;
 use crate::source::{SourceId, SourceMap, Span};
 
 /// The result of resolution.
@@ -37,16 +39,17 @@ pub(super) struct Resolved<'a> {
 pub(super) fn resolve<'a>(
     map: &'a SourceMap,
     libraries: &Libraries,
-    classes: Option<&'a [String]>,
+    options: &Options<'a>,
     limits: Limits,
     findings: &mut Findings,
 ) -> Resolved<'a> {
-    let known = classes.map(|names| names.iter().map(String::as_str).collect());
+    let known = options.classes.map(|names| names.iter().map(String::as_str).collect());
     let place = Span { source: libraries.root().source, start: 0, end: 0 };
     let mut resolver = Resolver {
         map,
         libraries,
         known,
+        absent: options.absent,
         file: libraries.root(),
         text: map.text_of(place.source),
         skipped: HashSet::new(),
@@ -62,7 +65,8 @@ pub(super) fn resolve<'a>(
         file_classes: Vec::new(),
         connections: 0,
         limits,
-        comparisons: 0,
+        suggestions: Suggestions::default(),
+        cycle_steps: 0,
         undeclared: Vec::new(),
         findings,
     };
@@ -147,6 +151,7 @@ struct Resolver<'a, 't, 'f> {
     libraries: &'t Libraries,
     /// The classes of the engine, when they are known.
     known: Option<HashSet<&'a str>>,
+    absent: Option<WhyAbsent<'a>>,
     /// The file being read, and its text.
     file: &'t ast::File,
     text: &'a str,
@@ -169,7 +174,8 @@ struct Resolver<'a, 't, 'f> {
     file_classes: Vec<(&'a str, usize)>,
     connections: usize,
     limits: Limits,
-    comparisons: usize,
+    suggestions: Suggestions,
+    cycle_steps: usize,
     undeclared: Vec<Undeclared<'a>>,
     findings: &'f mut Findings,
 }

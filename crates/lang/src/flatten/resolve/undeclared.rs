@@ -7,11 +7,10 @@ use super::Resolver;
 use crate::ast::TextRange;
 use crate::diagnostic::{Diagnostic, shorten};
 use crate::flatten::program::Class;
-use crate::nearest::nearest;
 use crate::source::Span;
 
-/// The limit on steps in the search for near names and for cycles.
-const MAX_COMPARISONS: usize = 1_000_000;
+/// The limit on steps in the search for cycles.
+const MAX_STEPS: usize = 1_000_000;
 
 /// A name that is neither an element nor a class, to be reported after everything has been read.
 pub(super) struct Undeclared<'a> {
@@ -37,7 +36,7 @@ impl<'a> Resolver<'a, '_, '_> {
 
     /// The element or class in scope whose name is nearest.
     pub(super) fn near(&mut self, name: &str) -> Option<&'a str> {
-        if self.comparisons > MAX_COMPARISONS {
+        if self.suggestions.is_exhausted() {
             return None;
         }
         let elements = self.scope.names.keys().copied();
@@ -50,8 +49,7 @@ impl<'a> Resolver<'a, '_, '_> {
         }
         // Hash order is no order: the same mistake must get the same help every time.
         candidates.sort_unstable();
-        self.comparisons += candidates.len();
-        nearest(name, candidates)
+        self.suggestions.nearest(name, candidates)
     }
 
     /// Reports undeclared names, after it is known which of them are declared later.
@@ -66,11 +64,31 @@ impl<'a> Resolver<'a, '_, '_> {
                 let place = self.program.compounds.get(later).map(|compound| compound.place);
                 error = error.remark(place, format!("‘{name}’ is declared here, too late"));
                 error = error.help("move the declaration before its first use");
+            } else if let Some(later) = self.declared_later(name, &inside) {
+                let short = shorten(name);
+                error = error.remark(later, format!("‘{short}’ is declared here, too late"));
+                error = error.help("move the declaration before its first use");
+            } else if let Some(why) = self.absent.and_then(|absent| absent(name)) {
+                error = error.help(why);
             } else if let Some(near) = near {
                 error = error.help(format!("did you mean ‘{near}’?"));
             }
             self.findings.push(error);
         }
+    }
+
+    /// Where the element is declared in the scope that it was used in. That is after its use: then it was undeclared.
+    fn declared_later(&mut self, name: &str, inside: &[(&'a str, usize)]) -> Option<Span> {
+        let compound = match inside.last() {
+            Some(&(_, index)) => self.program.compounds.get(index)?,
+            None => &self.scope.compound,
+        };
+        self.cycle_steps += compound.nodes.len();
+        if self.cycle_steps > MAX_STEPS {
+            return None;
+        }
+        let mut given = compound.nodes.iter().filter(|node| node.name.number == 0);
+        given.find(|node| node.name.base == name).map(|node| node.span())
     }
 
     /// The names of classes, each containing the next, when `name`, used inside the compound classes
@@ -97,8 +115,8 @@ impl<'a> Resolver<'a, '_, '_> {
                 return Some(chain_of([outer].into_iter().chain(path)));
             }
             let compound = self.program.compounds.get(index)?;
-            self.comparisons += compound.nodes.len();
-            if self.comparisons > MAX_COMPARISONS {
+            self.cycle_steps += compound.nodes.len();
+            if self.cycle_steps > MAX_STEPS {
                 return None;
             }
             let used = compound.nodes.iter().map(|node| node.class).chain(compound.next);

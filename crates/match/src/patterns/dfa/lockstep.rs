@@ -1,21 +1,21 @@
-//! Eight texts walked side by side.
+//! Searches eight texts side by side.
 //!
-//! Texts go by blocks of sixteen bytes; the last block of a text is filled up with zeros, and what is found in the
-//! filling is not in the text. A lane whose text ends takes the next one.
+//! Texts are processed in blocks of sixteen bytes. The last block of a text is padded with zeros, and matches in the
+//! padding are ignored. A lane whose text ends takes the next one.
 
 use super::sieve::Trust;
 use super::{Dfa, LANES, Lowest, Mark, Missed, STRETCH, Sink, Text};
 use crate::patterns::Kind;
 
-/// Bytes of a block. With eight, the beginnings of patterns take twice as long.
+/// Bytes of a block. With eight, texts of pattern prefixes take twice as long.
 const BLOCK: usize = 16;
-/// With fewer texts left than this they are walked one by one.
+/// If fewer texts than this are left, they are searched one by one.
 const FEW: usize = 3;
 
-/// Where the walk over one text is.
+/// The position of the search in one text.
 struct Lane<'a> {
     text: Text<'a>,
-    /// Where its result goes; none, if there was no text left for the lane.
+    /// The index of its result; `None` if no text was left for the lane.
     index: Option<usize>,
     /// The next byte.
     at: usize,
@@ -35,7 +35,7 @@ impl Dfa {
         let shortest = self.shortest.max(1);
         let long = texts.iter().enumerate().filter(|(_, text)| text.bytes.len() >= shortest);
         let mut waiting = long.map(|(index, &text)| (index, text));
-        // The next text in which there is something to walk, and from where on.
+        // Takes the next text that must be searched, and the position from which on.
         let mut next = |number: usize, missed: &mut Missed, trust: &mut Trust| {
             let found = waiting.find_map(|(index, text)| {
                 let at = trust.find(self.sieve.as_ref(), text.bytes, 0)?;
@@ -77,7 +77,7 @@ impl Dfa {
         }
     }
 
-    /// Whether there is more to walk in the text of a lane. What need not be is passed over.
+    /// True if more of a lane's text must be searched. Passes over bytes that need no search.
     fn goes_on(&self, lane: &mut Lane<'_>, state: &mut u32, trust: &mut Trust) -> bool {
         if lane.blocks() > 0 && self.sieve.is_some() && self.table.is_beginning(*state) {
             let end = lane.text.bytes.len();
@@ -86,7 +86,7 @@ impl Dfa {
         lane.blocks() > 0
     }
 
-    /// Walks a block of each lane.
+    /// Processes a block of each lane.
     #[inline]
     fn round(&self, lanes: &mut [Lane<'_>; LANES], states: &mut [u32; LANES], missed: &mut Missed) {
         let blocks: [[u8; BLOCK]; LANES] = std::array::from_fn(|lane| lanes[lane].block());
@@ -99,7 +99,7 @@ impl Dfa {
         }
     }
 
-    /// Walks the blocks of a round in which there is a state with output.
+    /// Processes the blocks of a round that contains a state with output.
     #[cold]
     #[inline(never)]
     fn slowly(
@@ -143,12 +143,12 @@ impl<'a> Lane<'a> {
         Self { text, index, at, mark: missed.mark(lane), lowest: Lowest::default() }
     }
 
-    /// How many blocks of the text there are left.
+    /// The number of blocks of the text that are left.
     fn blocks(&self) -> usize {
         self.text.bytes.len().saturating_sub(self.at).div_ceil(BLOCK)
     }
 
-    /// The next one.
+    /// The next block.
     #[inline]
     fn block(&self) -> [u8; BLOCK] {
         let left = self.text.bytes.get(self.at..).unwrap_or(&[]);

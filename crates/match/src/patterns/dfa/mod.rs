@@ -36,46 +36,46 @@ use crate::hyperscan::ScanSpace;
 use sieve::{Sieve, Trust};
 use table::{Found, Table};
 
-/// A pattern set compiled for the CPU; shared by threads, each with a [`Scratch`] of its own.
+/// A pattern set compiled for the CPU. Threads share it, and each has its own [`Scratch`].
 #[derive(Debug)]
 pub struct Dfa {
     classes: [u8; 256],
     table: Table,
     sieve: Option<Sieve>,
     verifier: Verifier,
-    /// How many rules there are.
+    /// The number of rules.
     rules: usize,
-    /// Bytes of the shortest trigger.
+    /// The length of the shortest trigger in bytes.
     shortest: usize,
     set: PatternSet,
-    /// Built when somebody asks for it; none if it would be too large.
+    /// Built on demand; `None` if it would be too large.
     image: OnceLock<Option<Image>>,
 }
 
-/// What a thread needs beside the engine to search; for any engine.
+/// The memory that a thread needs to search, for any engine.
 #[derive(Debug, Default)]
 pub struct Scratch {
     pub(super) missed: Missed,
     pub(super) space: ScanSpace,
-    /// For each rule the number of the last text in which it was told, for [`Dfa::each`].
+    /// For each rule, the number of the last text in which it was reported, for [`Dfa::each`].
     pub(super) told: Vec<u32>,
     pub(super) trust: Trust,
 }
 
-/// Bytes that are walked before the sieve is asked again.
+/// The number of bytes that the automaton processes before the sieve is used again.
 const STRETCH: usize = 32;
 
-/// What hears of alerts in one text.
+/// Receives the alerts in one text.
 pub(super) trait Sink {
-    /// Rules from this one on are of no interest.
+    /// Rules from this one on need not be reported.
     fn below(&self) -> u32;
-    /// Whether a rule is of interest.
+    /// True if a rule must be reported.
     fn wants(&self, rule: u32) -> bool;
-    /// A rule alerts.
+    /// Receives a rule that alerts.
     fn alert(&mut self, rule: u32);
 }
 
-/// Keeps the lowest rule, `u32::MAX` is none.
+/// Keeps the lowest rule; `u32::MAX` means none.
 #[derive(Debug)]
 pub(super) struct Lowest(u32);
 
@@ -95,13 +95,13 @@ impl Dfa {
         })
     }
 
-    /// The image, for a GPU: it is built when it is first asked for. `None` if it would be larger than
+    /// The image for a GPU, which is built when it is first needed. `None` if it would be larger than
     /// [`Image::MOST_BYTES`].
     pub fn image(&self) -> Option<&Image> {
         self.image.get_or_init(|| Image::build(&self.set).ok()).as_ref()
     }
 
-    /// Bytes that it takes, without those of the [image](Self::image).
+    /// The size in bytes, without the [image](Self::image).
     pub fn memory(&self) -> usize {
         let sieve = self.sieve.as_ref().map_or(0, Sieve::memory);
         self.table.memory() + sieve + self.verifier.memory()
@@ -115,13 +115,13 @@ impl Dfa {
         lowest.result()
     }
 
-    /// The results of many texts, which takes less time than one after another. `results` is as long as `texts`.
+    /// The results of many texts, faster than one after the other. `results` must be as long as `texts`.
     pub fn firsts(&self, texts: &[Text<'_>], results: &mut [u32], scratch: &mut Scratch) {
         scratch.missed.begin(&self.verifier);
         self.lockstep(texts, results, &mut scratch.missed, &mut scratch.trust);
     }
 
-    /// Tells each rule that alerts in a text, once, in no order.
+    /// Calls `tell` for each rule that alerts in a text, once, in no particular order.
     pub fn each(&self, text: Text<'_>, scratch: &mut Scratch, tell: impl FnMut(u32)) {
         let Scratch { missed, told, trust, .. } = scratch;
         missed.begin(&self.verifier);
@@ -136,7 +136,7 @@ impl Dfa {
         }
     }
 
-    /// Walks a text from a state and a position on to its end.
+    /// Searches a text from a state and a position to its end.
     fn walk_on(
         &self,
         text: Text<'_>,
@@ -167,8 +167,8 @@ impl Dfa {
         }
     }
 
-    /// Follows a text that goes on from `state`, and tells the rule and the end of every trigger, verified by
-    /// nobody.
+    /// Searches a text that continues from `state`, and reports the rule and the end of every trigger, without
+    /// verification.
     pub(super) fn follow(&self, state: &mut u32, bytes: &[u8], mut tell: impl FnMut(u32, usize)) {
         for (index, &byte) in bytes.iter().enumerate() {
             *state = self.next(*state, byte);
@@ -179,7 +179,7 @@ impl Dfa {
         }
     }
 
-    /// The state behind another one.
+    /// The next state.
     #[inline(always)]
     fn next(&self, state: u32, byte: u8) -> u32 {
         self.table.next(state, self.classes[usize::from(byte)])
@@ -208,7 +208,7 @@ impl Dfa {
 }
 
 impl Lowest {
-    /// As a text's result.
+    /// The result of a text.
     pub(super) fn result(&self) -> u32 {
         self.0.wrapping_add(1)
     }
@@ -237,7 +237,7 @@ impl Sink for Lowest {
     }
 }
 
-/// Tells each rule once.
+/// Reports each rule once.
 pub(super) struct Each<'a, F> {
     told: &'a mut [u32],
     /// The number of the text.
@@ -246,7 +246,7 @@ pub(super) struct Each<'a, F> {
 }
 
 impl<'a, F: FnMut(u32)> Each<'a, F> {
-    /// For one text. The first word of `told` numbers texts.
+    /// For one text. The first word of `told` is the counter of texts.
     pub(super) fn new(told: &'a mut Vec<u32>, rules: usize, tell: F) -> Self {
         if told.len() != rules + 1 || told[0] == u32::MAX {
             told.clear();

@@ -1,38 +1,39 @@
-//! A sieve before the automaton: it finds where in a text a trigger may begin, and passes over the rest.
+//! A filter in front of the automaton: it finds where a trigger may begin in a text, and skips the rest.
 //!
-//! Every trigger has a **window**: four of its bytes, such as are rare in texts, or, if all triggers have five bytes at
-//! least, two windows one byte apart; then it is enough to look at every other position of a text. A window is hashed into a
-//! table of 32 KB, which stays in the first cache. That takes a fraction of what the automaton takes, so long as little
-//! is found; hence few triggers only, and [`Trust`].
+//! Every trigger has a **window**: four of its bytes that are rare in texts. If all triggers have at least five
+//! bytes, each has two windows one byte apart, so that every other position of a text need not be examined. Windows
+//! are hashed into a table of 32 KB, which stays in the first-level cache. This takes a fraction of the automaton's
+//! time, as long as little is found. Therefore it is used only for few triggers, and its benefit is watched
+//! ([`Trust`]).
 
 use crate::patterns::automaton::Triggers;
 
 /// The windows of all triggers, hashed.
 #[derive(Debug)]
 pub(super) struct Sieve {
-    /// By the upper bits of a hash: of which [tags](Hash::tag) there are windows.
+    /// For each upper part of a hash, the set of [tags](Hash::tag) of its windows.
     tags: Box<[u8; 1 << INDEX_BITS]>,
-    /// Positions from one that is looked at to the next: 1 or 2.
+    /// The distance between examined positions: 1 or 2.
     step: usize,
-    /// How far before what is found a trigger may begin, in bytes.
+    /// The maximum distance from the start of a trigger to its window, in bytes.
     reach: usize,
 }
 
 /// Bytes of a window.
 const WINDOW: usize = 4;
 const INDEX_BITS: u32 = 15;
-/// More triggers fill the table, and texts hold too many of them.
+/// More triggers would fill the table, and most texts contain some of them.
 const MOST_TRIGGERS: usize = 512;
-/// Where the last window of a trigger may begin, so that little is walked again before what was found.
+/// The maximum position of a window in its trigger, so that few bytes before a hit are searched again.
 const FARTHEST: usize = 12;
-/// Bytes whose positions are looked at together.
+/// The number of bytes whose positions are examined together.
 const CHUNK: usize = 16;
 
-/// Bytes by how common they are in text and on the Web, the most common ones first.
+/// Bytes by their frequency in text and on the Web, the most frequent ones first.
 const COMMON: &[u8] = b" etaoinsrlhdcmpu/g.f-w=\"yb<>0v1k2:;,\r\n&?_'()%345x678j9qz\0";
 
 impl Sieve {
-    /// None where there would be no gain.
+    /// `None` if there would be no gain.
     pub(super) fn of(triggers: &Triggers) -> Option<Self> {
         let patterns = &triggers.distinct.patterns;
         if patterns.is_empty() || patterns.len() > MOST_TRIGGERS || triggers.shortest < WINDOW {
@@ -61,7 +62,7 @@ impl Sieve {
         found.map(|found| found.saturating_sub(self.reach).max(from))
     }
 
-    /// The first window that is some trigger's, of those at every `STEP`-th position.
+    /// The first window of a trigger, at every `STEP`-th position.
     fn look<const STEP: usize>(&self, text: &[u8], from: usize) -> Option<usize> {
         const ALL: usize = CHUNK + WINDOW - 1;
         let mut at = from;
@@ -89,7 +90,7 @@ impl Sieve {
         self.tags[hash.index()] & hash.tag() != 0
     }
 
-    /// Bytes that it takes.
+    /// The size in bytes.
     pub(super) fn memory(&self) -> usize {
         size_of_val(&*self.tags)
     }
@@ -102,7 +103,7 @@ fn window<const N: usize>(bytes: &[u8; N], position: usize) -> &[u8; WINDOW] {
     bytes[position..].first_chunk().unwrap_or(NONE)
 }
 
-/// Where those bytes of a pattern begin, so many of them, that are the least common together.
+/// The position of the `length` bytes of a pattern that are the rarest together.
 fn rarest(pattern: &[u8], length: usize) -> usize {
     let rank = |byte: &u8| {
         let byte = byte.to_ascii_lowercase();
@@ -110,11 +111,11 @@ fn rarest(pattern: &[u8], length: usize) -> usize {
     };
     let rarity = |window: &[u8]| window.iter().map(rank).sum::<usize>();
     let windows = pattern.windows(length).take(FARTHEST + 1).map(rarity).enumerate();
-    // The first of the best.
+    // The first of the best ones.
     windows.rev().max_by_key(|&(_, rarity)| rarity).map_or(0, |(offset, _)| offset)
 }
 
-/// A window, without the bit that tells the cases of letters apart.
+/// The hash of a window, without the bit that distinguishes upper and lower case.
 #[derive(Clone, Copy)]
 struct Hash(u32);
 
@@ -134,18 +135,19 @@ impl Hash {
     }
 }
 
-/// Whether the sieve is worth its time: a thread's credit, in bytes of text.
+/// Decides whether the sieve is worth its time: a thread's credit, in bytes of text.
 ///
-/// To look into the sieve takes [`COST`](Self::COST), a byte that it passes over gives one back, and a byte that the automaton
-/// walks a sixteenth, so that the sieve is tried again. Whoever knows the triggers can make it useless, but no more: it is asked
-/// once at most for each 64 bytes that it spares, and once for each 1,024 that are walked; and no byte is walked twice. A
-/// window that is in the table by its hash alone makes it look at 16 bytes again, which takes what walking them would.
+/// Using the sieve costs [`COST`](Self::COST). A byte that it skips gains one, and a byte that the automaton
+/// processes gains a sixteenth, so that the sieve is tried again. A text made by somebody who knows the triggers can
+/// make the sieve useless, but the loss is bounded: it is used at most once for each 64 bytes that it skips, and once
+/// for each 1,024 bytes that the automaton processes; and no byte is processed twice. If only the hash of a window
+/// matches, 16 bytes are examined again, which costs as much as processing them.
 #[derive(Clone, Debug)]
 pub(in crate::patterns) struct Trust {
     credit: usize,
-    /// How often the sieve was asked.
+    /// How often the sieve was used.
     pub(super) asked: u64,
-    /// Bytes that were passed over, and those that were walked.
+    /// The number of bytes that were skipped, and of those that were processed.
     pub(super) spared: u64,
     pub(super) walked: u64,
 }
@@ -155,7 +157,7 @@ impl Trust {
     pub(super) const MOST: usize = 4096;
     pub(super) const TRIED_AGAIN: usize = 16;
 
-    /// Where a trigger may begin at `from` or later; `from` itself where there is no trust.
+    /// The first position from `from` on where a trigger may begin; `from` itself if the sieve is not used.
     pub(super) fn find(
         &mut self,
         sieve: Option<&Sieve>,
@@ -172,12 +174,12 @@ impl Trust {
         found
     }
 
-    /// Whether the sieve would be asked.
+    /// True if the sieve would be used.
     pub(super) fn is_there(&self) -> bool {
         self.credit >= Self::COST
     }
 
-    /// The automaton has walked so many bytes.
+    /// Notes that the automaton has processed this number of bytes.
     pub(super) fn walk(&mut self, bytes: usize) {
         self.credit = (self.credit + bytes / Self::TRIED_AGAIN).min(Self::MOST);
         self.walked += bytes as u64;
@@ -217,7 +219,7 @@ mod tests {
         set
     }
 
-    /// Searches, and gives the account of the sieve with the bytes of all texts.
+    /// Searches, and returns the account of the sieve and the number of bytes of all texts.
     fn account(texts: &[Vec<u8>]) -> (Trust, u64) {
         let dfa = Dfa::new(&set(&PATTERNS)).unwrap();
         let mut scratch = Scratch::default();
@@ -245,15 +247,15 @@ mod tests {
         assert!(trust.spared > bytes * 9 / 10, "{trust:?} of {bytes}");
     }
 
-    /// What hostile texts cost more than without a sieve is bounded, by counts.
+    /// The additional cost of hostile texts with a sieve is bounded, measured by counts.
     #[test]
     fn hostile_texts_are_walked_once_and_the_sieve_is_hardly_asked() {
         let patterns: Vec<Vec<u8>> = PATTERNS.iter().map(|one| one.as_bytes().to_vec()).collect();
         let heads = NearMiss::new(&patterns, Part::Head);
         let tails = NearMiss::new(&patterns, Part::Tail);
-        // Each pattern's window, after each other.
+        // The windows of all patterns, one after the other.
         let dense = || b"passwd.cmd.exunion selec<scriptxp_cmdshel../../.${jndieval".repeat(30);
-        // A window just as often as the sieve is worth while.
+        // A window exactly as often as the sieve is worth its time.
         let sparse = || [&[b'~'; 100][..], b"/etc/passw"].concat().repeat(20);
         for texts in [
             many(|random, length| heads.make(random, length)),
@@ -262,7 +264,7 @@ mod tests {
             many(|_, length| sparse()[..length].to_vec()),
         ] {
             let (trust, bytes) = account(&texts);
-            // The last block of a text is filled up.
+            // The last block of a text is padded.
             let walked_at_most = bytes + 8 * texts.len() as u64;
             assert!(trust.walked + trust.spared <= walked_at_most, "{trust:?} of {bytes}");
             let earned = trust.spared + trust.walked / Trust::TRIED_AGAIN as u64;
@@ -272,7 +274,7 @@ mod tests {
     }
 
     #[test]
-    fn what_would_find_too_much_has_no_sieve() {
+    fn sets_that_match_too_often_have_no_sieve() {
         let sieve = |patterns: &[&str]| Sieve::of(&Triggers::of(&set(patterns)));
         assert!(sieve(&[]).is_none());
         assert!(sieve(&["abc", "/etc/passwd"]).is_none());
@@ -284,7 +286,7 @@ mod tests {
         assert!(sieve(&many[1..]).is_some());
     }
 
-    /// Every place of a window in a chunk, in the rest behind chunks, and at the very end.
+    /// Every position of a window in a chunk, in the rest after chunks, and at the end.
     #[test]
     fn a_trigger_is_found_wherever_it_is() {
         for patterns in [["Ab\0d"], ["Ab\0de"], ["eeeeeeeeeeeeeeeeeeee~Q@Q~"]] {

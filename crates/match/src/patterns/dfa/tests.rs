@@ -1,4 +1,4 @@
-//! The engine against the naive search, one by one and side by side.
+//! Compares the engine with the naive search, one text at a time and side by side.
 
 use std::sync::Arc;
 
@@ -22,7 +22,7 @@ fn longer(set: &PatternSet, more: &[u8]) -> PatternSet {
     longer
 }
 
-/// One by one, side by side, and all that alerts.
+/// One by one, side by side, and all alerts.
 fn finds_what_the_naive_search_finds(
     set: &PatternSet,
     dfa: &Dfa,
@@ -56,7 +56,7 @@ proptest! {
         let set = longer(&set, more);
         let dfa = Dfa::new(&set).unwrap();
         prop_assert_eq!(dfa.sieve.is_some(), !set.is_empty());
-        // Long enough for several questions to the sieve, with gaps and without.
+        // Long enough for several uses of the sieve, with gaps and without.
         let texts: Vec<(Vec<u8>, Kind)> = texts
             .iter()
             .flat_map(|(bytes, kind)| {
@@ -73,9 +73,9 @@ proptest! {
     }
 }
 
-/// Many texts with and without hits at once, with patterns on both sides of every block: lanes are refilled in between.
+/// Many texts with and without hits, with patterns across block boundaries: lanes take new texts in between.
 #[test]
-fn rounds_with_hits_go_on_as_others_do() {
+fn rounds_with_hits_give_the_same_results() {
     let mut set = PatternSet::new();
     for pattern in [&b"needle"[..], b"needles and", b"dle", b"\0x", b"xyzzy"] {
         set.push(Rule::of(Content::of(pattern))).unwrap();
@@ -100,7 +100,7 @@ fn rounds_with_hits_go_on_as_others_do() {
 }
 
 #[test]
-fn what_has_too_many_states_is_refused_before_it_is_made() {
+fn an_automaton_that_is_too_large_is_rejected_before_it_is_built() {
     let mut set = PatternSet::new();
     for number in 0..130_u8 {
         set.push(Rule::of(Content::of(vec![number; crate::patterns::PatternSet::LONGEST])))
@@ -111,7 +111,7 @@ fn what_has_too_many_states_is_refused_before_it_is_made() {
 }
 
 #[test]
-fn the_image_is_built_when_somebody_wants_it() {
+fn the_image_is_built_on_demand() {
     let mut set = PatternSet::new();
     set.push(Rule::of(Content::of("ab"))).unwrap();
     let dfa = Dfa::new(&set).unwrap();
@@ -122,7 +122,7 @@ fn the_image_is_built_when_somebody_wants_it() {
 }
 
 #[test]
-fn the_filling_of_the_last_block_is_not_in_the_text() {
+fn padding_of_the_last_block_never_matches() {
     let mut set = PatternSet::new();
     set.push(Rule::of(Content::of([b'a', 0]))).unwrap();
     let dfa = Dfa::new(&set).unwrap();

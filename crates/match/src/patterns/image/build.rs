@@ -1,4 +1,4 @@
-//! Building an image: every row of the [automaton](crate::patterns::automaton) is written out.
+//! Builds an image: every row of the [automaton](crate::patterns::automaton) is written out.
 
 use super::{ASKS_KIND, CERTAIN, COMPARE, FOLDS, HEADER, Image, MAGIC, NOCASE, TRIGGER, VERSION};
 use crate::patterns::automaton::{Automaton, Triggers};
@@ -7,23 +7,23 @@ use crate::patterns::{Kinds, PatternSet};
 /// Why a pattern set has no image.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 pub enum BuildError {
-    /// An automaton larger than [`Image::MOST_BYTES`], or lists of what its states find that are.
+    /// The automaton is larger than [`Image::MOST_BYTES`], or the lists of what its states find are.
     #[error("the patterns are too many or too long for an automaton: {0}")]
     TooLarge(String),
-    /// The engine that was asked for cannot be had.
+    /// The selected engine is not available.
     #[error("{0}")]
     NoEngine(String),
 }
 
 impl Image {
-    /// The most bytes of a transition table, and the most of all output lists.
+    /// The maximum number of bytes of a transition table, and of all output lists.
     pub const MOST_BYTES: usize = 1 << 30;
 
     /// Compiles a pattern set.
     ///
-    /// Time and memory go by the bytes of all triggers: one state for each that no earlier one has as prefix, each
-    /// state of `4 * (classes + 1)` bytes. What would be larger than [`MOST_BYTES`](Self::MOST_BYTES) is seen before it
-    /// is made.
+    /// Time and memory are proportional to the bytes of all triggers: one state for each byte that is not part of a
+    /// prefix of an earlier trigger, and `4 * (classes + 1)` bytes per state. Sizes beyond
+    /// [`MOST_BYTES`](Self::MOST_BYTES) are found before memory is allocated.
     ///
     /// # Errors
     /// The set is too large.
@@ -81,7 +81,7 @@ impl Image {
     }
 }
 
-/// Appends bytes, padded to a word, and says where.
+/// Appends bytes, padded to a word, and returns their offset.
 fn push_bytes(words: &mut Vec<u32>, bytes: &[u8]) -> usize {
     let at = words.len();
     words.extend(bytes.chunks(4).map(|chunk| {
@@ -92,11 +92,11 @@ fn push_bytes(words: &mut Vec<u32>, bytes: &[u8]) -> usize {
     at
 }
 
-/// Whether an image of these triggers is not too large: how many states it has exactly, and at most how many patterns
-/// are found in all of them together.
+/// Checks that the image of these triggers is not too large: computes the exact number of states, and an upper limit
+/// of the number of patterns that are found in all of them.
 fn check(triggers: &Triggers) -> Result<(), BuildError> {
     let patterns = &triggers.distinct.patterns;
-    // A state is a prefix, and what is found in it are suffixes of that: one at most of each length.
+    // A state is a prefix. The patterns that are found in it are its suffixes: at most one of each length.
     let mut lengths = vec![0_usize; triggers.longest + 1];
     patterns.iter().for_each(|pattern| lengths[pattern.len()] = 1);
     let mut found = vec![0_usize; triggers.longest + 1];
@@ -126,14 +126,14 @@ pub(in crate::patterns) fn at_most(
     Err(BuildError::TooLarge(format!("{} take up to {needed} MiB, {most} is the most", what())))
 }
 
-/// The transition table: in which order states have their rows.
+/// The transition table: the order of the states' rows.
 struct Rows {
     stride: usize,
     /// States without output, then those with output, each breadth first.
     order: Vec<u32>,
-    /// How many are without.
+    /// The number of states without output.
     plain: usize,
-    /// The place of each state in the order.
+    /// The position of each state in the order.
     places: Vec<u32>,
 }
 
@@ -150,7 +150,7 @@ impl Rows {
         Self { stride: automaton.classes + 1, order, plain, places }
     }
 
-    /// Where the row of a state is, which is how the image calls it.
+    /// The offset of a state's row, which is the state's number in the image.
     fn place(&self, number: u32) -> usize {
         self.places[number as usize] as usize * self.stride
     }
@@ -167,7 +167,7 @@ impl Rows {
         }
     }
 }
-/// Where contents and rules are.
+/// The contents and the rules.
 struct Tables {
     contents: usize,
     rules: usize,

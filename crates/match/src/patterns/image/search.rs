@@ -1,10 +1,10 @@
-//! The search over an image, word by word: the definition of what the fast walkers and the kernels do.
+//! The search over an image, word by word. It defines what the fast engines and the kernels do.
 
 use super::{CERTAIN, COMPARE, CONTENT, Header, Kind, NOCASE, RULE, byte_at};
 
 /// The result of a text: the lowest rule that alerts plus 1, or 0.
 ///
-/// It reads nothing but the image, plainly, and is not fast.
+/// It reads only the image, in a simple way, and is not fast.
 pub fn search(image: &[u32], text: &[u8], kind: Kind) -> u32 {
     let header = Header::read(image);
     let mut best = u32::MAX;
@@ -29,7 +29,7 @@ pub fn search(image: &[u32], text: &[u8], kind: Kind) -> u32 {
     best.wrapping_add(1)
 }
 
-/// Whether the rule alerts whose trigger, a content, ends before position `end` of the text.
+/// True if the rule alerts whose trigger ends before position `end` of the text.
 fn verify(
     image: &[u32],
     header: &Header,
@@ -51,7 +51,7 @@ fn verify(
             .all(|index| index == trigger || occurs(image, content(index), text))
 }
 
-/// Whether a content lies somewhere in its window of the text.
+/// True if a content occurs somewhere in its window of the text.
 fn occurs(image: &[u32], content: &[u32], text: &[u8]) -> bool {
     let length = content[1] as usize;
     let end = text.len().min(content[4] as usize);
@@ -59,7 +59,7 @@ fn occurs(image: &[u32], content: &[u32], text: &[u8]) -> bool {
         .any(|start| lies_at(image, content, text, start))
 }
 
-/// Whether a content lies at a position of the text, which is as long as that.
+/// True if a content occurs at a position of the text, which must be long enough.
 fn lies_at(image: &[u32], content: &[u32], text: &[u8], start: usize) -> bool {
     (0..content[1] as usize).all(|index| {
         let byte = text[start + index];

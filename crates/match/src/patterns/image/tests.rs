@@ -1,4 +1,4 @@
-//! Images against a search that knows nothing of automata.
+//! Compares images with a search that does not use an automaton.
 
 use proptest::prelude::*;
 
@@ -32,14 +32,14 @@ fn the_layout_is_as_documented() {
         [b'a', b'A', b'b', b'B', b'c', 0].map(|byte| map[usize::from(byte)]),
         [1, 1, 2, 2, 0, 0]
     );
-    // States without output ("" and "ab") come first; "a" and "aba" have output.
+    // States without output ("" and "ab") come first. "a" and "aba" have output.
     assert_eq!(header.output_from, 8);
     let rows = &words[header.rows..][..16];
     assert_eq!(rows[..4], [0, 8, 0, 0]);
     assert_eq!(rows[4..8], [0, 12, 0, 0]);
     assert_eq!(rows[8..11], [0, 8, 4]);
     assert_eq!(rows[12..15], [0, 8, 4]);
-    // "a" is to be compared: the automaton folds.
+    // "a" must be compared, because the automaton folds case.
     assert_eq!(words[rows[11] as usize..][..3], [1, 1, 1]);
     assert_eq!(words[rows[15] as usize..][..5], [2, 0, 0, 1, 1]);
     let contents = &words[header.contents..][..16];
@@ -50,7 +50,7 @@ fn the_layout_is_as_documented() {
 }
 
 #[test]
-fn every_value_of_a_byte_can_be_told() {
+fn every_byte_value_is_distinguished() {
     let mut set = PatternSet::new();
     let all: Vec<u8> = (0..=255).collect();
     set.push(Rule::of(Content::of(all.clone()))).unwrap();
@@ -61,7 +61,7 @@ fn every_value_of_a_byte_can_be_told() {
 }
 
 #[test]
-fn what_would_be_too_large_is_refused_before_it_is_made() {
+fn an_image_that_is_too_large_is_rejected_before_it_is_built() {
     let of = |patterns: Vec<Vec<u8>>| {
         let mut set = PatternSet::new();
         patterns.into_iter().for_each(|bytes| set.push(Rule::of(Content::of(bytes))).unwrap());
@@ -78,7 +78,7 @@ fn what_would_be_too_large_is_refused_before_it_is_made() {
         error.contains("6553501 states for 101 classes of bytes take up to 2550 MiB"),
         "{error}"
     );
-    // Short ones end in every state of long ones.
+    // Short patterns end in every state of long ones.
     let short = (1..2000).map(|length| vec![b'a'; length]);
     let error = of(short.chain((0..4).map(|number| long(number, b'a'))).collect()).unwrap_err();
     assert!(error.contains(" patterns that end in others take up to "), "{error}");
@@ -86,7 +86,7 @@ fn what_would_be_too_large_is_refused_before_it_is_made() {
     same.push(b"ba".repeat(10_000));
     let error = of(same).unwrap_err();
     assert!(error.contains("200020001 rules in lists of states take up to 1527 MiB"), "{error}");
-    // What is the same or shares a beginning takes no more.
+    // Equal patterns and common prefixes need no additional states.
     assert_eq!(of(vec![vec![b'a'; 60_000]; 10]).unwrap(), 60_001);
     assert_eq!(of(vec![b"abc".to_vec(), b"abd".to_vec(), b"ab".to_vec()]).unwrap(), 5);
 }
@@ -94,7 +94,7 @@ fn what_would_be_too_large_is_refused_before_it_is_made() {
 proptest! {
     #![proptest_config(ProptestConfig::with_cases(500))]
     #[test]
-    fn the_search_is_what_the_naive_one_says(set in sets(), texts in texts()) {
+    fn the_search_equals_the_naive_search(set in sets(), texts in texts()) {
         let image = Image::build(&set).unwrap();
         for (text, kind) in &texts {
             let expected = naive::first(&set, text, *kind);
@@ -102,10 +102,10 @@ proptest! {
         }
     }
 
-    /// What the head of the module says about chunks.
+    /// The statement about chunks at the start of the module.
     #[test]
     fn a_text_can_be_walked_in_chunks(set in sets(), texts in texts(), size in 1_usize..9) {
-        // Windows and further contents are of the whole text; only plain rules can be cut in the test.
+        // Windows and further contents refer to the whole text, so the test divides texts only for simple rules.
         let mut plain = PatternSet::new();
         for rule in set.rules() {
             plain.push(Rule::of(Content { offset: 0, depth: None, ..rule.contents[0].clone() })).unwrap();

@@ -1,20 +1,20 @@
-//! Where a parser is in its file, and what both formats have in common.
+//! The position of a parser in its file, and the common parts of both formats.
 
 use crate::patterns::SetError;
 
-/// What is wrong in a file of patterns, and where.
+/// An error in a file of patterns, with its position.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 #[error("line {line}, column {column}: {message}")]
 pub struct ParseError {
     /// The line, from 1.
     pub line: usize,
-    /// The byte in it, from 1.
+    /// The byte in the line, from 1.
     pub column: usize,
-    /// What, with the word.
+    /// The error, with the word in question.
     pub message: String,
 }
 
-/// A place in a file.
+/// A position in a file.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Place {
     pub(super) line: usize,
@@ -22,18 +22,18 @@ pub(super) struct Place {
 }
 
 impl Place {
-    /// An error here.
+    /// An error at this position.
     pub(super) fn error(self, message: impl Into<String>) -> ParseError {
         ParseError { line: self.line, column: self.column, message: message.into() }
     }
 
-    /// An error here about a rule.
+    /// An error about a rule at this position.
     pub(super) fn set_error(self, error: &SetError) -> ParseError {
         self.error(error.to_string())
     }
 }
 
-/// Reads bytes, and knows where.
+/// Reads bytes, and keeps track of the position.
 pub(super) struct Cursor<'a> {
     text: &'a [u8],
     at: usize,
@@ -73,7 +73,7 @@ impl<'a> Cursor<'a> {
         here
     }
 
-    /// Takes bytes as long as they are such.
+    /// Takes bytes as long as `is` holds.
     pub(super) fn take_while(&mut self, is: impl Fn(u8) -> bool) -> &'a [u8] {
         let began = self.at;
         while self.peek().is_some_and(&is) {
@@ -87,19 +87,19 @@ impl<'a> Cursor<'a> {
         self.take_while(|byte| matches!(byte, b' ' | b'\t' | b'\r'));
     }
 
-    /// The rest of the line, with its end.
+    /// Skips the rest of the line, including its end.
     pub(super) fn skip_line(&mut self) {
         self.take_while(|byte| byte != b'\n');
         self.next();
     }
 
-    /// Whether nothing but blanks is left of the line.
+    /// True if the rest of the line is blank.
     pub(super) fn line_is_over(&self) -> bool {
         let rest = self.text[self.at..].iter().take_while(|&&byte| byte != b'\n');
         rest.into_iter().all(u8::is_ascii_whitespace)
     }
 
-    /// Bytes in hexadecimal up to the bar that ends them; the one that begins them is taken.
+    /// Reads bytes in hexadecimal up to the closing bar. The opening one was read before.
     pub(super) fn hex_run(&mut self, began: Place, bytes: &mut Vec<u8>) -> Result<(), ParseError> {
         let before = bytes.len();
         loop {
@@ -117,7 +117,7 @@ impl<'a> Cursor<'a> {
         }
     }
 
-    /// A byte as two hexadecimal digits.
+    /// Reads a byte as two hexadecimal digits.
     pub(super) fn hex_byte(&mut self, place: Place) -> Result<u8, ParseError> {
         let mut digits = [0; 2];
         for digit in &mut digits {
@@ -132,14 +132,14 @@ impl<'a> Cursor<'a> {
     }
 }
 
-/// The word at the beginning of some text, to show it; at least one character.
+/// The word at the start of a text, for messages; at least one character.
 fn word_from(text: &[u8]) -> String {
     let ends = |byte: &u8| byte.is_ascii_whitespace() || b"|;\"".contains(byte);
     let end = text.iter().position(ends).unwrap_or(text.len()).clamp(1, 16);
     show(&text[..end.min(text.len())])
 }
 
-/// Some text, to show it.
+/// A text, shortened for messages.
 pub(super) fn show(text: &[u8]) -> String {
     text.escape_ascii().to_string()
 }

@@ -1,12 +1,12 @@
-//! Plain files: a pattern a line.
+//! Plain files: one pattern per line.
 
 use super::cursor::{Cursor, ParseError, show};
 use crate::patterns::{Content, PatternSet, Rule};
 
-/// How plain patterns are taken.
+/// Options for plain patterns.
 #[derive(Clone, Copy, Debug, Default)]
 pub struct PlainOptions {
-    /// `A` to `Z` are the same as `a` to `z` in all of them.
+    /// True if `A` to `Z` match `a` to `z` in all patterns.
     pub nocase: bool,
 }
 
@@ -27,7 +27,7 @@ pub(super) fn parse(
     Ok(set)
 }
 
-/// A pattern up to the end of its line, which is not empty.
+/// Reads a pattern up to the end of its line, which is not empty.
 fn pattern(cursor: &mut Cursor<'_>) -> Result<Vec<u8>, ParseError> {
     let mut bytes = Vec::new();
     while !cursor.line_is_over() {
@@ -42,7 +42,7 @@ fn pattern(cursor: &mut Cursor<'_>) -> Result<Vec<u8>, ParseError> {
     Ok(bytes)
 }
 
-/// What follows a backslash.
+/// Reads what follows a backslash.
 fn escape(cursor: &mut Cursor<'_>) -> Result<u8, ParseError> {
     let place = cursor.place();
     Ok(match cursor.next() {

@@ -1,7 +1,7 @@
-//! Rules as Snort writes them, as far as they are searches for strings.
+//! Rules in Snort's format, as far as they search for strings.
 //!
-//! What would change which packets a rule alerts on, and is not done here, is refused; what changes nothing is read
-//! and forgotten.
+//! An option that would change which packets a rule alerts on, and that is not supported, is an error. An option
+//! without such an effect is ignored.
 
 use super::cursor::{Cursor, ParseError, Place, show};
 use crate::patterns::{Content, Kind, Kinds, PatternSet, Rule};
@@ -42,7 +42,7 @@ pub(super) fn parse(cursor: &mut Cursor<'_>) -> Result<PatternSet, ParseError> {
 fn rule(cursor: &mut Cursor<'_>) -> Result<Rule, ParseError> {
     let (place, action) = word(cursor)?;
     if action != "alert" {
-        return Err(place.error(format!("action '{action}': only 'alert' is known")));
+        return Err(place.error(format!("action '{action}': only 'alert' is supported")));
     }
     let kinds = protocol(cursor)?;
     any(cursor, "source address")?;
@@ -71,7 +71,7 @@ fn rule(cursor: &mut Cursor<'_>) -> Result<Rule, ParseError> {
     }
 }
 
-/// What is known of a rule while its options are read.
+/// The parts of a rule that were read so far.
 #[derive(Default)]
 struct Draft {
     contents: Vec<Drafted>,
@@ -109,17 +109,17 @@ fn protocol(cursor: &mut Cursor<'_>) -> Result<Kinds, ParseError> {
     })
 }
 
-/// A part of the header that has to be `any`.
+/// Reads a part of the header that must be `any`.
 fn any(cursor: &mut Cursor<'_>, what: &str) -> Result<(), ParseError> {
     match word(cursor)? {
         (_, word) if word == "any" => Ok(()),
         (place, word) => Err(place.error(format!(
-            "{what} '{word}': only 'any' is known here; classify packets before the matcher"
+            "{what} '{word}': only 'any' is supported; use a classifier before the matcher"
         ))),
     }
 }
 
-/// One option, with the semicolon that ends it.
+/// Reads an option, with the semicolon that ends it.
 fn option(cursor: &mut Cursor<'_>, draft: &mut Draft) -> Result<(), ParseError> {
     let (place, name) = name(cursor, "an option")?;
     let valued = cursor.take(b':');
@@ -142,12 +142,12 @@ fn option(cursor: &mut Cursor<'_>, draft: &mut Draft) -> Result<(), ParseError> 
     end(cursor, place, &name)
 }
 
-/// An option that is not read here.
+/// The error for an unsupported option.
 fn refused(place: Place, name: &str) -> ParseError {
-    place.error(format!("option '{name}' would change what matches, and is not known"))
+    place.error(format!("option '{name}' changes what matches, and is not supported"))
 }
 
-/// A value that is given once.
+/// Stores a value that may be given only once.
 fn once<T>(place: Place, name: &str, before: Option<&T>, value: T) -> Result<T, ParseError> {
     match before {
         Some(_) => Err(place.error(format!("'{name}' is given twice"))),
@@ -155,10 +155,10 @@ fn once<T>(place: Place, name: &str, before: Option<&T>, value: T) -> Result<T, 
     }
 }
 
-/// What stands after `content:`: the string, and modifiers behind commas as Snort 3 has them.
+/// Reads what follows `content:`: the string, and modifiers after commas as in Snort 3.
 fn content(cursor: &mut Cursor<'_>, place: Place, draft: &mut Draft) -> Result<(), ParseError> {
     if cursor.peek() == Some(b'!') {
-        return Err(cursor.place().error("a negated content ('!') is not known"));
+        return Err(cursor.place().error("a negated content ('!') is not supported"));
     }
     let bytes = string(cursor)?;
     if bytes.is_empty() {
@@ -181,7 +181,7 @@ fn content(cursor: &mut Cursor<'_>, place: Place, draft: &mut Draft) -> Result<(
     }
 }
 
-/// `nocase`, or the number after `offset` or `depth`, of the last content.
+/// `nocase`, or the number after `offset` or `depth`, for the last content.
 fn modifier(
     cursor: &mut Cursor<'_>,
     place: Place,
@@ -201,7 +201,7 @@ fn modifier(
     Ok(())
 }
 
-/// A string in quotes, with escapes and bytes in hexadecimal.
+/// A quoted string with escapes and bytes in hexadecimal.
 fn string(cursor: &mut Cursor<'_>) -> Result<Vec<u8>, ParseError> {
     let began = cursor.place();
     if !cursor.take(b'"') {
@@ -227,7 +227,7 @@ fn string(cursor: &mut Cursor<'_>) -> Result<Vec<u8>, ParseError> {
     }
 }
 
-/// A text in quotes to show to people: no bytes in hexadecimal.
+/// A quoted text for messages, without bytes in hexadecimal.
 fn text(cursor: &mut Cursor<'_>) -> Result<String, ParseError> {
     let began = cursor.place();
     if !cursor.take(b'"') {
@@ -255,7 +255,7 @@ fn number(cursor: &mut Cursor<'_>, name: &str) -> Result<u32, ParseError> {
     })
 }
 
-/// The value of an option that is not looked at, up to its semicolon.
+/// Skips the value of an ignored option, up to its semicolon.
 fn forget(cursor: &mut Cursor<'_>) {
     let mut quoted = false;
     while let Some(byte) = cursor.peek() {
@@ -305,7 +305,7 @@ fn word(cursor: &mut Cursor<'_>) -> Result<(Place, String), ParseError> {
     }
 }
 
-/// Blanks, ends of lines, and backslashes that continue a line.
+/// Skips blanks, line ends, and backslashes that continue a line.
 fn skip_space(cursor: &mut Cursor<'_>) -> Result<(), ParseError> {
     loop {
         cursor.take_while(|byte| byte.is_ascii_whitespace());

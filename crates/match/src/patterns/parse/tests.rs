@@ -1,4 +1,4 @@
-//! What is read, and what is refused where.
+//! Tests of what is accepted, and of the positions of errors.
 
 use super::*;
 use crate::patterns::{Content, Kind, Kinds, Rule};
@@ -45,24 +45,24 @@ fn plain_patterns() {
     assert_eq!(found, [b"a", b"c"]);
     let nocase = PatternSet::parse(b"a", Format::Auto, PlainOptions { nocase: true });
     assert!(nocase.unwrap().rules()[0].contents[0].nocase);
-    // Bytes that are no UTF-8.
+    // Bytes that are not UTF-8.
     let set = PatternSet::parse(b"\xff\xfe", Format::Auto, PlainOptions::default()).unwrap();
     assert_eq!(set.rules()[0].contents[0].bytes, b"\xff\xfe");
 }
 
 #[test]
-fn a_file_is_told_by_its_first_line() {
+fn the_format_follows_from_the_first_line() {
     let auto =
         |text: &str| PatternSet::parse(text.as_bytes(), Format::Auto, PlainOptions::default());
     let drop = "# ours\ndrop tcp any any -> any any (content:\"a\"; sid:1;)";
     assert_eq!(
         auto(drop).unwrap_err().to_string(),
-        "line 2, column 1: action 'drop': only 'alert' is known"
+        "line 2, column 1: action 'drop': only 'alert' is supported"
     );
     for text in ["drop", "drop table users", "reject", "a -> b"] {
         assert_eq!(only(auto(text)), Rule::of(Content::of(text.as_bytes())));
     }
-    // A byte order mark is none of the first pattern's bytes, nor of the first word's.
+    // A byte order mark is part of neither the first pattern nor the first word.
     assert_eq!(only(auto("\u{feff}abc")), Rule::of(Content::of(*b"abc")));
     assert_eq!(
         only(auto("\u{feff}alert ip any any -> any any (content:\"a\";)")).contents.len(),
@@ -113,7 +113,7 @@ fn the_format_is_seen_by_the_first_word() {
 }
 
 #[test]
-fn what_is_wrong_in_plain_patterns() {
+fn errors_in_plain_patterns() {
     let cases = [
         ("ok\nab||", "line 2, column 4: no bytes between the bars '||'"),
         ("|0d", "line 1, column 1: the bar '|' is not closed"),
@@ -132,17 +132,19 @@ fn what_is_wrong_in_plain_patterns() {
 }
 
 #[test]
-fn what_is_wrong_in_snort_rules() {
+fn errors_in_snort_rules() {
     let cases = [
-        ("drop ip", "1, column 1: action 'drop': only 'alert' is known"),
+        ("drop ip", "1, column 1: action 'drop': only 'alert' is supported"),
         ("alert http any", "1, column 7: unknown protocol 'http': ip, tcp, udp or icmp"),
         (
             "\nalert tcp any any -> any 80 (",
-            "2, column 26: destination port '80': only 'any' is known here; classify packets before the matcher",
+            "2, column 26: destination port '80': only 'any' is supported; use a classifier \
+             before the matcher",
         ),
         (
             "alert tcp $HOME_NET any",
-            "1, column 11: source address '$HOME_NET': only 'any' is known here; classify packets before the matcher",
+            "1, column 11: source address '$HOME_NET': only 'any' is supported; use a classifier \
+             before the matcher",
         ),
         ("alert ip any any = any", "1, column 18: '->' is expected, not '='"),
         ("alert ip any", "1, column 13: the header of the rule is not complete"),
@@ -153,7 +155,7 @@ fn what_is_wrong_in_snort_rules() {
         assert_eq!(snort(text).unwrap_err().to_string(), format!("line {message}"), "{text:?}");
     }
     let cases = [
-        ("content:!\"a\";", "9: a negated content ('!') is not known"),
+        ("content:!\"a\";", "9: a negated content ('!') is not supported"),
         ("content:\"\";", "1: empty pattern"),
         ("content:a;", "9: a string in quotes is expected"),
         ("content:\"a;", "11: ';' in a string is written '\\;'"),
@@ -162,20 +164,20 @@ fn what_is_wrong_in_snort_rules() {
         ("content:\"\\n\";", "10: unknown escape '\\n'"),
         (
             "content:\"a\"; pcre:\"/x/\";",
-            "14: option 'pcre' would change what matches, and is not known",
+            "14: option 'pcre' changes what matches, and is not supported",
         ),
         (
             "content:\"a\"; distance:4;",
-            "14: option 'distance' would change what matches, and is not known",
+            "14: option 'distance' changes what matches, and is not supported",
         ),
         (
             "content:\"a\", within 4;",
-            "14: option 'within' would change what matches, and is not known",
+            "14: option 'within' changes what matches, and is not supported",
         ),
-        ("flow:established;", "1: option 'flow' would change what matches, and is not known"),
+        ("flow:established;", "1: option 'flow' changes what matches, and is not supported"),
         (
             "content:\"a\"; within:4;",
-            "14: option 'within' would change what matches, and is not known",
+            "14: option 'within' changes what matches, and is not supported",
         ),
         ("nocase;", "1: 'nocase' before any content"),
         ("offset:4;", "1: 'offset' before any content"),

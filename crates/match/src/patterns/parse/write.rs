@@ -1,17 +1,17 @@
-//! Rules written as the [parser](super::snort) reads them.
+//! Writes rules in the format that the [parser](super::snort) reads.
 
 use std::fmt;
 
 use crate::patterns::{Content, Kind, Kinds, PatternSet, Rule};
 
-/// A rule a line, as [`Format::Snort`](crate::patterns::Format::Snort) has it.
+/// One rule per line, in the format [`Format::Snort`](crate::patterns::Format::Snort).
 impl fmt::Display for PatternSet {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         self.rules().iter().try_for_each(|rule| writeln!(f, "{rule}"))
     }
 }
 
-/// As a line of a file of [rules](crate::patterns::Format::Snort).
+/// A line of a file of [rules](crate::patterns::Format::Snort).
 impl fmt::Display for Rule {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         let only = [(Kind::Tcp, "tcp"), (Kind::Udp, "udp"), (Kind::Icmp, "icmp")];
@@ -37,7 +37,7 @@ impl fmt::Display for Rule {
     }
 }
 
-/// As options of a rule: text as it is, other bytes and those with a meaning in hexadecimal.
+/// Options of a rule: text unchanged; other bytes, and those with a special meaning, in hexadecimal.
 impl fmt::Display for Content {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         let is_text = |byte: u8| matches!(byte, b' '..=b'~') && !b"\"|;:\\".contains(&byte);
@@ -78,10 +78,10 @@ mod tests {
 
     proptest! {
         #[test]
-        fn what_is_written_is_read(set in sets(), msg in prop::option::of("[ -~é]{0,12}"), sid: Option<u32>) {
+        fn written_rules_can_be_read(set in sets(), msg in prop::option::of("[ -~é]{0,12}"), sid: Option<u32>) {
             let mut written = PatternSet::new();
             for rule in set.rules() {
-                // There is no word for protocols that have none.
+                // Snort has no word for other protocols.
                 let kinds = if rule.kinds == Kinds::only(Kind::Other) { Kinds::ALL } else { rule.kinds };
                 written.push(Rule { msg: msg.clone(), sid, kinds, ..rule.clone() }).unwrap();
             }

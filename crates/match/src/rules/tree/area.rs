@@ -1,10 +1,10 @@
-//! What rules take of the space of keys.
+//! The part of the space of keys that rules cover.
 
 use crate::rules::key::Key;
 use crate::rules::rule::{Masked, Ports, Rule};
 
-/// A part of the key that nodes ask for: the bits of `word` from `shift` on, at the top of a word. What is below
-/// them is other fields, and does not count in a comparison with a value that has zeros there.
+/// A part of the key that nodes ask for: the bits of `word` from `shift` on, moved to the top of a word. The bits
+/// below belong to other fields; they do not affect a comparison with a value that has zeros there.
 pub(super) struct Dimension {
     word: u8,
     shift: u8,
@@ -24,13 +24,13 @@ pub(super) const DIMENSIONS: [Dimension; 10] = [
     Dimension { word: 2, shift: 0 },  // Ethernet source, last four bytes
 ];
 
-/// First and last value in each dimension.
+/// The first and the last value in each dimension.
 pub(super) type Bounds = [(u32, u32); DIMENSIONS.len()];
 
 /// All values in a dimension.
 pub(super) const EVERYTHING: (u32, u32) = (0, u32::MAX);
 
-/// The fields that a packet must have whose value in a dimension is not 0.
+/// The fields that a packet must have if its value in a dimension is not 0.
 const FIELDS: [u32; DIMENSIONS.len()] = [
     Key::IPV4,
     Key::IPV4,
@@ -44,36 +44,37 @@ const FIELDS: [u32; DIMENSIONS.len()] = [
     Key::ETHERNET,
 ];
 
-/// Words of a key that rules have masks for: all but ports.
+/// The words of a key for which rules have masks: all but ports.
 const MASKED_WORDS: usize = 6;
 
-/// What each rule takes.
+/// The area of each rule.
 pub(super) struct Areas {
-    /// The least box around it, by dimension; empty where no rule narrows the dimension.
+    /// The smallest box that contains it, by dimension; empty if no rule limits the dimension.
     bounds: [Vec<(u32, u32)>; DIMENSIONS.len()],
-    /// The fields that it needs.
+    /// The fields that it requires.
     needs: Vec<u32>,
-    /// Masks with gaps take less than their box: the bits of these rules alone, and of all where there is such a rule.
+    /// Rules whose masks have gaps cover less than their box. If there is such a rule, this has the masks of all
+    /// rules.
     bits: Vec<Bits>,
 }
 
-/// Value and mask of the words of a key.
+/// The value and the mask of the words of a key.
 #[derive(Clone, Copy)]
 struct Bits {
     value: [u32; MASKED_WORDS],
     mask: [u32; MASKED_WORDS],
 }
 
-/// How a node tells keys apart.
+/// How a node divides keys.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Cut {
-    /// From this value on in a dimension.
+    /// At this value in a dimension.
     Value(usize, u32),
     /// By a bit of a word, counted from the top.
     Bit(usize, u8),
 }
 
-/// How many rules a cut leaves on either side.
+/// The number of rules on either side of a cut.
 #[derive(Clone, Copy)]
 pub(super) struct Sides {
     pub(super) below: usize,
@@ -97,7 +98,7 @@ impl Areas {
         }
     }
 
-    /// The dimensions that rules narrow, and the bounds of all rules there.
+    /// The dimensions that rules limit, and the bounds of all rules there.
     pub(super) fn dimensions(&self) -> impl Iterator<Item = (usize, &[(u32, u32)])> {
         let of_all = self.bounds.iter().map(Vec::as_slice).enumerate();
         of_all.filter(|(_, bounds)| !bounds.is_empty())
@@ -108,8 +109,8 @@ impl Areas {
         self.bounds[dimension].get(rule as usize).copied().unwrap_or(EVERYTHING)
     }
 
-    /// Which of both addresses of IPv4, both of Ethernet, both ports and the type each rule narrows to a 256th or less, a
-    /// bit for each.
+    /// A bit for each of both IPv4 addresses, both Ethernet addresses, both ports and the type, which is set if a
+    /// rule limits it to a 256th or less.
     pub(super) fn kinds(&self) -> impl Iterator<Item = u8> {
         (0..self.needs.len() as u32).map(|rule| {
             let is_narrow = |dimension: usize| {
@@ -128,7 +129,7 @@ impl Areas {
         })
     }
 
-    /// Whether a rule has keys on either side.
+    /// Whether a rule covers keys on either side.
     pub(super) fn lies(&self, rule: u32, cut: Cut) -> [bool; 2] {
         match cut {
             Cut::Value(dimension, threshold) => {
@@ -143,8 +144,8 @@ impl Areas {
         }
     }
 
-    /// How many of a node's rules, in their order, a packet may get: those up to the first one that holds for all
-    /// packets that come there.
+    /// The number of a node's rules, in their order, that a packet may match: those up to the first one that holds
+    /// for all packets of the node.
     pub(super) fn reachable(&self, rules: &[u32], node: &Bounds) -> usize {
         let has = node.iter().zip(FIELDS).fold(
             0,
@@ -166,7 +167,7 @@ impl Areas {
         self.bits.get(rule as usize).is_some_and(Bits::has_gaps)
     }
 
-    /// What each bit leaves on either side, if any of these rules has gaps.
+    /// The number of rules on either side of each bit, if any of these rules has gaps.
     pub(super) fn bits(&self, rules: &[u32], mut each: impl FnMut(Cut, Sides)) {
         if self.bits.is_empty() || !rules.iter().any(|rule| self.leaves_gaps(*rule)) {
             return;
@@ -184,7 +185,7 @@ impl Areas {
                 }
             }
             for (bit, (zeros, ones)) in (0..).zip(zeros.into_iter().zip(ones)) {
-                // Another bit each time, so that trees end.
+                // Each bit is used once per path, so that trees end.
                 if zeros > 0 && ones > 0 {
                     let sides = Sides { below: rules.len() - ones, above: rules.len() - zeros };
                     each(Cut::Bit(word, bit), sides);
@@ -219,8 +220,7 @@ impl Bits {
         }
     }
 
-    /// Whether the part of a mask in some dimension is not that of a prefix, so that the rule does not take all of its
-    /// box.
+    /// True if the part of a mask in a dimension is not a prefix, so that the rule does not cover its whole box.
     fn has_gaps(&self) -> bool {
         let [m0, m1, m2, m3, m4, m5] = self.mask;
         [m0, m1 & 0xffff_0000, m1 << 16, m2, m3 & 0xffff_0000, m3 << 16, m4, m5]
@@ -230,7 +230,7 @@ impl Bits {
 }
 
 impl Cut {
-    /// Word, shift and threshold, as nodes have them.
+    /// Word, shift and threshold, as they are encoded in nodes.
     pub(super) fn question(self) -> (u8, u8, u32) {
         match self {
             Self::Value(dimension, threshold) => {
@@ -242,7 +242,7 @@ impl Cut {
     }
 }
 
-/// The least box around a rule.
+/// The smallest box that contains a rule.
 fn bounds(rule: &Rule) -> Bounds {
     let word = |value: u32, mask: u32| (value, value | !mask);
     let half = |value: u64, mask: u64| word((value as u32) << 16, (mask as u32) << 16);

@@ -1,11 +1,11 @@
-//! How a tree grows.
+//! Builds a tree.
 //!
-//! The node with the most rules is split first, until each has at most [`LEAF`] or there are too many copies of rules. It
-//! is split where the fewest pairs of rules stay together. In masks with gaps, which no range of values tells apart,
-//! single bits are asked for as well.
+//! The node with the most rules is split first, until each has at most [`LEAF`], or there are too many copies of
+//! rules. It is split where the fewest pairs of rules stay together. For masks with gaps, which no range of values
+//! separates, nodes also test single bits.
 //!
-//! Rules behind one that holds for all packets that come to a node cannot be reached there. They do not count; but they
-//! stay in the leaf, for the rule in front of them may be taken out while packets flow.
+//! Rules after one that holds for all packets of a node cannot be reached there. They do not count, but they stay in
+//! the leaf, because the rule before them may be removed while packets flow.
 
 use std::cmp::Reverse;
 use std::collections::BinaryHeap;
@@ -13,31 +13,31 @@ use std::collections::BinaryHeap;
 use super::area::{Areas, Bounds, Cut, DIMENSIONS, EVERYTHING, Sides};
 use super::{Forest, Node, Tree};
 
-/// Rules that a leaf should have at most.
+/// The intended maximum number of rules in a leaf.
 const LEAF: usize = 2;
 
-/// Copies of rules in the leaves of a tree, for each rule.
+/// Copies of rules in the leaves of a tree, per rule.
 const COPIES: usize = 4;
 
-/// What a tree may cost.
+/// The limits of a tree.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub(super) struct Growth {
-    /// Of more rules no such tree is made.
+    /// No such tree is built for more rules than this.
     pub(super) most_rules: usize,
-    /// Copies of rules altogether that are allowed in any case.
+    /// The total number of copies that is always allowed.
     copies: usize,
-    /// Pairs that may stay together after a split, in percent.
+    /// The percentage of pairs that may stay together after a split.
     pairs: usize,
 }
 
-/// With [`COPIES`] for each rule on average a tree is not split further: leaves stay longer instead.
+/// If there are [`COPIES`] per rule on average, a tree is not split further, and leaves stay longer.
 pub(super) const SPARINGLY: Growth = Growth { most_rules: usize::MAX, copies: 0, pairs: 98 };
 
-/// As long as the tree fits the second cache beside packets, a copy more is better than a comparison. A split
-/// may even leave more pairs than there were: one side may keep all rules, while the other has few.
+/// As long as the tree and the packets fit the second-level cache, another copy is better than a comparison. A split
+/// may even increase the number of pairs: one side may keep all rules if the other has few.
 pub(super) const FREELY: Growth = Growth { most_rules: 3000, copies: 12_000, pairs: 110 };
 
-/// From this depth on trees grow sparingly.
+/// From this depth on, trees grow with the stricter limits.
 const DEEP: u32 = 32;
 
 impl Forest {
@@ -86,10 +86,10 @@ impl Forest {
     }
 }
 
-/// A node that may be split. The one in which the most rules are reachable comes first, then the one that was made first.
+/// A node that may be split. The one with the most reachable rules comes first, then the one that was made first.
 struct Open {
     rules: Vec<u32>,
-    /// How many of them, from the first on, packets may get.
+    /// The number of its rules, from the first on, that packets may match.
     reachable: usize,
     at: Reverse<usize>,
     depth: u32,
@@ -148,7 +148,8 @@ struct Scratch {
 }
 
 impl Scratch {
-    /// The split that leaves the fewest pairs of reachable rules together; none where more than so many percent stay.
+    /// The split after which the fewest pairs of reachable rules stay together; `None` if more than this percentage
+    /// would.
     fn best_split(&mut self, node: &Open, areas: &Areas, pairs: usize) -> Option<Cut> {
         let rules = &node.rules[..node.reachable];
         let mut best: Option<(usize, Cut)> = None;

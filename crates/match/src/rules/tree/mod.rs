@@ -20,17 +20,17 @@ use self::area::Areas;
 use self::grow::{FREELY, Growth, SPARINGLY};
 use super::rule::Rule;
 
-/// Most trees.
+/// Maximum number of trees.
 pub(super) const MOST_TREES: usize = 8;
 
-/// What all rules' trees have together.
+/// All trees of a set of rules.
 #[derive(Default)]
 pub(super) struct Forest {
-    /// Nodes of all trees; children stand side by side.
+    /// Nodes of all trees. The two children of a node are adjacent.
     pub(super) nodes: Vec<Node>,
-    /// The trees, by the first rule of each.
+    /// The trees, sorted by their first rules.
     pub(super) trees: Vec<Tree>,
-    /// The rules of the leaves, each leaf's in ascending order, one leaf after the other.
+    /// The rules of the leaves: those of each leaf in ascending order, one leaf after the other.
     pub(super) rules: Vec<u32>,
 }
 
@@ -43,19 +43,19 @@ pub(super) struct Tree {
 /// A node.
 #[derive(Clone, Copy)]
 pub(super) enum Node {
-    /// Keys in which `word`, shifted to the left, is at least `threshold` go to the second child, all others to the first
-    /// one, at `children`.
+    /// Keys in which `word`, shifted to the left by `shift`, is at least `threshold` go to the second child, and all
+    /// others to the first one, at `children`.
     Split { word: u8, shift: u8, threshold: u32, children: usize },
     /// `count` rules, from `first` on.
     Leaf { first: usize, count: usize },
 }
 
-/// How rules are sorted into trees, and how these grow.
+/// How rules are distributed over trees, and how these grow.
 #[derive(Clone, Copy)]
 struct Sorting {
-    /// Which fields count, as bits of [`kinds`](Areas::kinds).
+    /// The fields that count, as bits of [`kinds`](Areas::kinds).
     fields: u8,
-    /// Whether only the first one that a rule narrows does.
+    /// True if only the first field that a rule limits counts.
     first_alone: bool,
     growth: Growth,
 }
@@ -70,18 +70,19 @@ const SORTINGS: [Sorting; 7] = [
     Sorting { fields: 0, first_alone: false, growth: FREELY },
 ];
 
-/// Of more rules than this a [`SAMPLE`] decides how they are sorted.
+/// If there are more rules than this, a [`SAMPLE`] decides how they are distributed.
 const MANY: usize = 16_384;
 
-/// Rules of a sample, at least.
+/// Minimum number of rules of a sample.
 const SAMPLE: usize = 6000;
 
 impl Forest {
-    /// Makes trees of rules: those by which a lookup costs least.
+    /// Builds the trees with the cheapest lookup.
     pub(super) fn new(rules: &[Rule]) -> Self {
         let sortings = match rules.len() {
             0..=MANY => SORTINGS.to_vec(),
-            // What overlaps grows faster than the rules do: so the best one of a sample is not yet that of all.
+            // Overlaps grow faster than the number of rules, so the best distribution of a sample need not be the
+            // best of all rules.
             count => {
                 let sample: Vec<Rule> = rules.iter().step_by(count / SAMPLE).copied().collect();
                 let best = Self::each(&sample, &SORTINGS).into_iter().take(2);
@@ -92,13 +93,13 @@ impl Forest {
         best.map_or_else(Self::default, |(_, _, forest)| forest)
     }
 
-    /// Makes one tree of all rules.
+    /// Builds one tree of all rules.
     pub(super) fn of_one_tree(rules: &[Rule]) -> Self {
         let areas = Areas::new(rules);
         Self::of_groups(vec![(0..rules.len() as u32).collect()], &areas, SPARINGLY)
     }
 
-    /// What a lookup costs with each way to sort rules, from the least on, and the trees.
+    /// The cost of a lookup with each distribution, in ascending order, and the trees.
     fn each(rules: &[Rule], sortings: &[Sorting]) -> Vec<(f64, Sorting, Self)> {
         let areas = Areas::new(rules);
         let mut tried: Vec<(Vec<Vec<u32>>, Growth)> = Vec::new();
@@ -125,8 +126,8 @@ impl Forest {
         forest
     }
 
-    /// What a lookup costs, in nanoseconds or so, for packets that satisfy each rule equally often: what was measured
-    /// for trees, nodes and entries of leaves, and the caches that they fill.
+    /// The approximate cost of a lookup in nanoseconds, if packets match each rule equally often. It is computed from
+    /// measured costs of trees, nodes and entries of leaves, and from the caches that they fill.
     fn cost(&self, rules: usize) -> f64 {
         const TREE: f64 = 2.0;
         const NODE: f64 = 1.2;
@@ -137,7 +138,7 @@ impl Forest {
         let bytes = 8 * self.nodes.len() + 36 * self.rules.len();
         let mut cost = MEGABYTE * bytes as f64 / 1e6;
         for tree in &self.trees {
-            // Of packets whose rule is in this tree, and of others, which are compared with whole leaves.
+            // For packets whose rule is in this tree, and for others, which are compared with whole leaves.
             let (mut own, mut own_cost, mut other_cost) = (0.0, 0.0, 0.0);
             let mut open = vec![(tree.root, 0)];
             while let Some((at, depth)) = open.pop() {
@@ -156,7 +157,7 @@ impl Forest {
                     }
                 }
             }
-            // Who has a rule in front of all those of the tree does not come here.
+            // Packets that match a rule before all rules of the tree skip the tree.
             let all = rules as f64 - f64::from(tree.first_rule);
             let others = (all - own).max(0.0) / own.max(1.0);
             cost += (all * TREE + own_cost + others * other_cost) / rules as f64;
@@ -165,9 +166,9 @@ impl Forest {
     }
 }
 
-/// Sorts rules into groups, each for a tree.
+/// Sorts rules into groups, one per tree.
 fn groups(areas: &Areas, sorting: Sorting) -> Vec<Vec<u32>> {
-    /// Fewer than this are no group.
+    /// Smaller groups are not made.
     const FEW: usize = 8;
     let mut groups: BTreeMap<u8, Vec<u32>> = BTreeMap::new();
     for (rule, kind) in (0..).zip(areas.kinds()) {

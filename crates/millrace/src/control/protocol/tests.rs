@@ -1,10 +1,12 @@
-//! Requests of clients, and what they are answered.
+//! Requests of clients, and the answers that they get.
 
 use std::sync::Mutex;
 
+use millrace_core::router::warn_listener;
+
 use super::*;
 
-/// A router of two elements: `c` counts, `q` takes what is written.
+/// A router of two elements: `c` counts, and `q` stores what is written.
 #[derive(Default)]
 struct Toy {
     written: Mutex<Vec<(String, Vec<u8>)>>,
@@ -29,6 +31,10 @@ impl Target for Toy {
                 self.written.lock().unwrap().push((path.into(), text.to_vec()));
                 Ok(())
             }
+            "q.warn" => {
+                assert!(warn_listener("one") && warn_listener("two"));
+                Ok(())
+            }
             _ => Err(HandlerError::ReadOnly(path.into())),
         }
     }
@@ -50,6 +56,7 @@ fn converse(input: &[u8]) -> String {
 }
 
 const CASES: &[(&str, &str)] = &[
+    ("WRITE q.warn x\n", "220-Write handler 'q.warn' OK with warnings:\r\n220-one\r\n220 two\r\n"),
     ("READ version\n", "200 Read handler 'version' OK\r\nDATA 2\r\n9\n"),
     ("read .version\r", "200 Read handler '.version' OK\r\nDATA 2\r\n9\n"),
     ("GET 0.version", "200 Read handler '0.version' OK\r\nDATA 2\r\n9\n"),
@@ -83,7 +90,7 @@ const CASES: &[(&str, &str)] = &[
 ];
 
 #[test]
-fn commands_are_answered_as_the_manual_says() {
+fn commands_get_the_answers_of_the_manual() {
     for (input, expected) in CASES {
         assert_eq!(converse(input.as_bytes()), *expected, "{input:?}");
     }
@@ -125,7 +132,7 @@ fn a_read_only_session_writes_nothing() {
 }
 
 #[test]
-fn data_beyond_all_measure_is_refused() {
+fn too_much_data_is_rejected() {
     assert_eq!(converse(b"WRITEDATA q.set 99999999999\n"), "521 Data too large\r\n");
     let line = vec![b'x'; LONGEST_LINE + 1];
     assert_eq!(converse(&line), "521 Command too long\r\n");

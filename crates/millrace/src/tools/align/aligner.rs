@@ -1,4 +1,4 @@
-//! What classes do to the alignment of packets, and what they want of it.
+//! How classes change the alignment of packets, and which alignment they require.
 
 use millrace_lang::config::{keyword, split_args, split_words};
 
@@ -7,22 +7,22 @@ use crate::tools::router::Element;
 use crate::tools::session::Session;
 use crate::tools::traits::Traits;
 
-/// What an element does to alignment.
+/// How an element treats alignment.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Aligner {
-    /// Packets stay as they are.
+    /// It keeps the alignment.
     Keep,
-    /// It has nothing to do with packets that come in.
+    /// Its outputs do not depend on its inputs.
     Ignore,
-    /// Packets that leave lie so, however they came.
+    /// Packets leave with this alignment, whatever theirs was.
     Make(Alignment),
-    /// Packets leave with so many bytes less before them.
+    /// Packets leave with this many bytes fewer in front of them.
     Shift(i64),
-    /// Packets that come in have to lie so; they stay as they are.
+    /// It requires this alignment, and keeps it.
     Want(Alignment),
-    /// Both: it wants the one and shifts by the other.
+    /// It requires the alignment and shifts by the number of bytes.
     ShiftAndWant(i64, Alignment),
-    /// As they are, but they all have to lie in one way modulo 4.
+    /// It keeps the alignment, but requires the same one modulo 4 for all packets.
     Classify,
     /// ARPQuerier.
     Arp,
@@ -31,7 +31,7 @@ pub(super) enum Aligner {
 use Aligner::{Arp, Classify, Ignore, Keep, Make, Shift, ShiftAndWant, Want};
 
 impl Aligner {
-    /// That of an element; what is wrong with its arguments is said.
+    /// How an element treats alignment. Errors in its arguments are printed.
     pub(super) fn of(element: &Element, session: &Session) -> Self {
         let at = |modulus, offset| Alignment::new(modulus, offset);
         match element.class() {
@@ -72,7 +72,7 @@ impl Aligner {
         }
     }
 
-    /// How packets leave, by how they come in.
+    /// The alignment at the outputs, given the one at the inputs.
     pub(super) fn leave(
         self,
         class: &str,
@@ -102,7 +102,7 @@ impl Aligner {
         }
     }
 
-    /// How packets have to come in, by how they have to leave.
+    /// The alignment required at the inputs, given the one required at the outputs.
     pub(super) fn enter(
         self,
         class: &str,
@@ -134,7 +134,7 @@ impl Aligner {
         }
     }
 
-    /// How packets that come in have to lie, by how they do: in whatever way, but in one.
+    /// Adjusts the required alignments to the actual ones: any alignment, but the same for all packets.
     pub(super) fn adjust(self, into: &mut [Alignment]) {
         if self == Classify {
             let all = common(into);
@@ -157,7 +157,7 @@ fn complain(element: &Element, session: &Session) -> Aligner {
     Keep
 }
 
-/// The alignment that an Align's configuration string asks for.
+/// The alignment in the configuration string of an Align.
 pub(super) fn configured(config: &str) -> Option<Alignment> {
     let args = split_args(config);
     alignment(&args.iter().map(|arg| &*arg.text).collect::<Vec<_>>())
@@ -184,7 +184,7 @@ fn named(config: &str, name: &str) -> Option<String> {
         .next_back()
 }
 
-/// A device's: it says so, or it follows from the kind of its packets.
+/// The alignment of a device's packets: from its arguments, or from the kind of packets.
 fn device(element: &Element, session: &Session) -> Option<Alignment> {
     if let Some(text) = named(&element.config, "ALIGNMENT") {
         let words: Vec<&str> = split_words(&text).iter().map(|word| word.text).collect();
@@ -198,7 +198,7 @@ fn device(element: &Element, session: &Session) -> Option<Alignment> {
     Some(if ip { Alignment::new(4, 0) } else { Alignment::new(4, 2) })
 }
 
-/// The one number that a configuration string is.
+/// The value of a configuration string that is a single number.
 fn number(config: &str, name: &str) -> Option<i64> {
     let args = split_args(config);
     let [arg] = &args[..] else { return None };
@@ -206,7 +206,7 @@ fn number(config: &str, name: &str) -> Option<i64> {
     unsigned(value.map_or(&arg.text, |(_, value)| value))
 }
 
-/// Where an IP header begins. Old configurations have a list of bad addresses before it.
+/// The offset of the IP header in the arguments. Old configurations have a list of bad addresses before it.
 fn ip_offset(config: &str) -> i64 {
     if let Some(offset) = named(config, "OFFSET").as_deref().and_then(unsigned) {
         return offset;

@@ -1,30 +1,30 @@
-//! What is known, or wanted, of where packets lie in memory.
+//! Alignments of packets in memory: those that are known, and those that are required.
 
-/// How packets lie: their first byte at an address that leaves `offset` when divided by `modulus`.
+/// The alignment of packets: the address of their first byte leaves the remainder `offset` when divided by `modulus`.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub(super) enum Alignment {
-    /// There are no packets yet of which something would be known, or nothing is wanted of them.
+    /// No packets are known yet, or no alignment is required.
     #[default]
     Empty,
-    /// No packet can be as it is wanted.
+    /// No alignment satisfies the requirements.
     Bad,
-    /// There are no packets, so that they are as anybody wants.
+    /// There are no packets, so every requirement is satisfied.
     Universal,
-    /// With a modulus of 1 packets lie anywhere.
+    /// With a modulus of 1, packets may have any address.
     At { modulus: u32, offset: u32 },
 }
 
 use Alignment::{At, Bad, Empty, Universal};
 
 impl Alignment {
-    /// The offset is taken modulo the modulus, which is at least 1.
+    /// Takes the offset modulo the modulus, which is at least 1.
     pub(super) fn new(modulus: u32, offset: i64) -> Self {
         let modulus = modulus.max(1);
         let offset = offset.rem_euclid(i64::from(modulus));
         At { modulus, offset: u32::try_from(offset).unwrap_or(0) }
     }
 
-    /// The modulus as it is printed: 1 when there is none.
+    /// The modulus as it is printed; 1 if there is none.
     pub(super) fn modulus(self) -> u32 {
         if let At { modulus, .. } = self { modulus } else { 1 }
     }
@@ -40,7 +40,7 @@ impl Alignment {
         }
     }
 
-    /// Whether packets that lie so also lie as `wanted`.
+    /// True if packets with this alignment also have the alignment `wanted`.
     pub(super) fn satisfies(self, wanted: Self) -> bool {
         match (self, wanted) {
             (Bad, _) | (_, Bad) => false,
@@ -54,7 +54,7 @@ impl Alignment {
         }
     }
 
-    /// How packets lie of which some lie so, and some so.
+    /// The alignment of a mixture of packets with either alignment.
     pub(super) fn either(self, other: Self) -> Self {
         let ((m, a), (n, b)) = match (self, other) {
             (Empty, other) | (_, other @ Bad) | (Universal, other @ At { .. }) => return other,
@@ -75,7 +75,7 @@ impl Alignment {
         }
     }
 
-    /// How packets lie that lie both so and so.
+    /// The alignment of packets that have both alignments.
     pub(super) fn both(self, other: Self) -> Self {
         let ((m, a), (n, b)) = match (self, other) {
             (Empty, other) | (_, other @ Bad) => return other,
@@ -109,7 +109,7 @@ mod tests {
     }
 
     #[test]
-    fn what_satisfies_what() {
+    fn alignments_satisfy_weaker_ones() {
         assert!(at(8, 6).satisfies(at(4, 2)));
         assert!(!at(4, 2).satisfies(at(8, 6)));
         assert!(!at(4, 1).satisfies(at(4, 2)));
@@ -120,7 +120,7 @@ mod tests {
 
     #[test]
     fn joined_alignments_are_those_of_the_addresses() {
-        // By the definition: the addresses below the least common multiple.
+        // Checks the definition for all addresses below the least common multiple.
         for (m, n) in [(2, 4), (4, 4), (3, 5), (6, 10), (4, 6), (8, 12)] {
             for (a, b) in (0..m).flat_map(|a| (0..n).map(move |b| (a, b))) {
                 let fits = |x: u32, modulus: u32, offset: u32| x % modulus == offset;
@@ -136,7 +136,7 @@ mod tests {
                     }
                     _ => panic!(),
                 }
-                // Every address of either is in what holds for both.
+                // Every address of either alignment has the common one.
                 let At { modulus, offset } = at(m, a).either(at(n, b)) else { panic!() };
                 let all = (0..m * n).filter(|&x| fits(x, m, a) || fits(x, n, b));
                 assert!(all.into_iter().all(|x| fits(x, modulus, offset)), "{m}/{a} or {n}/{b}");

@@ -1,5 +1,5 @@
-//! `click-align`: puts Align elements where packets would lie wrong, and tells the elements that
-//! care how their packets lie, in an AlignmentInfo.
+//! `click-align`: inserts Align elements where packets would have the wrong alignment, and adds an AlignmentInfo for
+//! the elements that need to know the alignment.
 
 mod aligner;
 mod alignment;
@@ -16,16 +16,16 @@ use super::traits::{Traits, wants_alignment};
 
 pub(super) const TOOL: Tool = Tool {
     name: "click-align",
-    about: "Adds the Align elements that machines need which read aligned words only",
+    about: "Adds Align elements for machines that can only read aligned words",
     options: "\
   -f, --file FILE             Read the configuration from FILE.
   -e, --expression EXPR       Take EXPR itself as the configuration.
   -o, --output FILE           Write to FILE.
-      --assertions            Add CheckAligns, which assert, rather than Aligns.
+      --assertions            Add CheckAlign elements instead of Align elements.
   -b, --bsdmodule             The configuration is for FreeBSD’s kernel.
   -l, --linuxmodule           The configuration is for Linux’ kernel.
   -u, --userlevel             The configuration is for a user-level driver.
-  -V, --verbose               Say what is added.
+  -V, --verbose               Print what is added.
 ",
     run,
 };
@@ -50,10 +50,10 @@ const CHOICES: &[Choice<Common<Choose>>] = &[
     flag("version", Some('v'), Version),
 ];
 
-/// Where added elements come from, in the marks of the output.
+/// The origin of added elements, in the line marks of the output.
 const LANDMARK: &str = "<click-align>";
 
-/// More rounds than this do not settle any more.
+/// If the alignments are not stable after this number of rounds, they never will be.
 const MOST_ROUNDS: usize = 10_000;
 
 fn run(session: &mut Session, args: &[String]) -> Result<(), Stop> {
@@ -93,11 +93,11 @@ struct Work<'a> {
     session: &'a Session,
     traits: &'a Traits,
     router: &'a mut Router,
-    /// How many elements there were.
+    /// The number of elements at the start.
     originals: usize,
-    /// The number of the next element that is added.
+    /// The number in the name of the next added element.
     next: usize,
-    /// How many Aligns were.
+    /// The number of added Aligns.
     added: usize,
     verbose: bool,
 }
@@ -124,7 +124,7 @@ impl Flow {
         side.get(port.0).and_then(|ports| ports.get(port.1)).copied().unwrap_or_default()
     }
 
-    /// How packets lie.
+    /// The actual alignments.
     fn current(router: &Router, session: &Session, traits: &Traits) -> Self {
         let mut flow = Self::new(router, session);
         for _ in 0..MOST_ROUNDS {
@@ -147,7 +147,7 @@ impl Flow {
         flow
     }
 
-    /// How packets should lie.
+    /// The required alignments.
     fn wanted(router: &Router, session: &Session, traits: &Traits, rounds: usize) -> Self {
         let mut flow = Self::new(router, session);
         for _ in 0..rounds {
@@ -194,7 +194,7 @@ impl Work<'_> {
         self.next += 1;
     }
 
-    /// Puts a CheckAlign before every input of which something is wanted.
+    /// Inserts a CheckAlign before every input that requires an alignment.
     fn assert(&mut self) {
         let wanted = Flow::wanted(self.router, self.session, self.traits, 1);
         for port in self.original_inputs(&wanted) {
@@ -213,7 +213,7 @@ impl Work<'_> {
             .collect()
     }
 
-    /// Puts an Align before every input where packets do not lie as they should.
+    /// Inserts an Align before every input whose packets have the wrong alignment.
     fn add(&mut self, have: &Flow, wanted: &Flow) {
         for port in self.original_inputs(have) {
             let (have, want) = (Flow::at(&have.into, port), Flow::at(&wanted.into, port));
@@ -261,7 +261,7 @@ impl Work<'_> {
         self.router.live(port.0).is_some_and(|element| element.is("Align"))
     }
 
-    /// Of two Aligns in a row, the first goes, unless the second does nothing.
+    /// Of two successive Aligns, removes the first, unless the second does nothing.
     fn join_aligns(&mut self) {
         for number in self.router.connection_numbers() {
             let Some(connection) = self.router.connection(number) else { continue };
@@ -298,13 +298,12 @@ impl Work<'_> {
         }
     }
 
-    /// Leads packets around Aligns that would leave them as they are. Returns whether there were
-    /// such.
+    /// Bypasses Aligns that change no packet. Returns true if there were any.
     fn skip_redundant(&mut self) -> bool {
         let flow = self.current();
         let mut changed = false;
         let mut next = 0;
-        // What has been connected just now is looked at, too.
+        // Connections that were made just now are examined as well.
         while next < self.router.connections_end() {
             let number = next;
             next += 1;

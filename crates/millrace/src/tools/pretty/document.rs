@@ -1,4 +1,4 @@
-//! What is known of a configuration that is written as a page or as a graph.
+//! A configuration that is to be written as a page or as a graph.
 
 use std::collections::HashMap;
 
@@ -16,19 +16,19 @@ pub(super) struct Pretty<'a> {
     pub(super) found: &'a [Diagnostic],
     pub(super) traits: Traits,
     pub(super) processing: Processing,
-    /// What tags stand for.
+    /// The texts that replace tags.
     pub(super) definitions: HashMap<String, String>,
-    /// Where classes are described; `%s` stands for the name.
+    /// The address of the documentation of classes; `%s` is replaced by the name.
     pub(super) class_docs: String,
 }
 
 impl Pretty<'_> {
-    /// The number of a class that the configuration declares.
+    /// The index of a class that the configuration declares.
     pub(super) fn declared(&self, class: &str) -> Option<usize> {
         self.assembly.classes.iter().rposition(|(name, _)| name == class)
     }
 
-    /// Where a class is described: in the configuration, or elsewhere; empty if nowhere.
+    /// The link to the description of a class: in the configuration, or elsewhere; empty if there is none.
     pub(super) fn class_href(&self, class: &str) -> String {
         match self.declared(class) {
             Some(number) => format!("#decl{number}"),

@@ -1,4 +1,4 @@
-//! What a template says of elements: `<~elements>` and the tags inside its attributes.
+//! The part of a template that describes elements: `<~elements>`, and the tags inside its attributes.
 
 use std::collections::HashSet;
 
@@ -9,25 +9,25 @@ use super::html::{Attributes, next_tag, quote_text};
 use crate::tools::processing::Kind;
 use crate::tools::router::{Element, Port};
 
-/// Texts inside texts, deeper than this, are left out.
+/// Texts that are nested deeper than this are left out.
 const MOST_NESTED: usize = 30;
 
-/// Who a template is filled in for.
+/// The element that a template is filled in for.
 #[derive(Clone, Copy)]
 struct Subject {
     element: usize,
-    /// The entry is that of its class.
+    /// True if the entry describes the element's class.
     is_class: bool,
     port: Option<(usize, bool)>,
 }
 
-/// Fills templates in for elements.
+/// Fills in templates for elements.
 pub(super) struct Elements<'a> {
     pretty: &'a Pretty<'a>,
     /// The attributes of the `<~elements>` tag.
     main: &'a Attributes,
     out: String,
-    /// What stands before the next text that is written.
+    /// The separator before the next text that is written.
     separator: String,
 }
 
@@ -36,14 +36,14 @@ impl<'a> Elements<'a> {
         Self { pretty, main, out: String::new(), separator: String::new() }
     }
 
-    /// A template filled in for one element.
+    /// A template, filled in for one element.
     pub(super) fn one(&mut self, template: &str, element: usize) -> String {
         self.run(template, Subject { element, is_class: false, port: None }, 0);
         self.separator = self.main.get("sep").cloned().unwrap_or_default();
         std::mem::take(&mut self.out)
     }
 
-    /// The entries that the attributes ask for, in order of names.
+    /// The entries that the attributes select, sorted by name.
     pub(super) fn all(mut self) -> String {
         let mut entries: Vec<(String, Subject)> = Vec::new();
         let mut classes = HashSet::new();
@@ -81,7 +81,7 @@ impl<'a> Elements<'a> {
         self.out += text;
     }
 
-    /// A template filled in, without writing it.
+    /// A filled-in template, which is returned instead of written.
     fn expanded(&mut self, template: &str, subject: Subject, depth: usize) -> String {
         let before = self.out.len();
         self.run(template, subject, depth + 1);
@@ -109,13 +109,13 @@ impl<'a> Elements<'a> {
         }
     }
 
-    /// A text of the tag's own, or the one that all tags of `<~elements>` have.
+    /// The tag's own text, or the text for all tags of `<~elements>`.
     fn text(&self, attributes: &Attributes, own: &str, main: &str) -> String {
         let own = attributes.get(own).filter(|text| !text.is_empty());
         own.or_else(|| self.main.get(main)).cloned().unwrap_or_default()
     }
 
-    /// Writes what a tag stands for; gives the separator before what follows.
+    /// Writes the replacement of a tag; returns the separator for what follows.
     fn tag(&mut self, name: &str, tag: &Attributes, subject: Subject, depth: usize) -> String {
         let pretty = self.pretty;
         let Some(element) = pretty.router.live(subject.element) else { return String::new() };
@@ -275,7 +275,7 @@ impl<'a> Elements<'a> {
     }
 }
 
-/// What a template says of an element.
+/// The text of a template for an element.
 pub(super) fn label(pretty: &Pretty<'_>, template: &str, element: usize) -> String {
     let none = Attributes::new();
     Elements::new(pretty, &none).one(template, element)
@@ -290,7 +290,8 @@ fn element_anchor(element: &Element) -> String {
     format!("#{}", anchor_name(element))
 }
 
-/// The letter of a port's kind; capital when it is push or pull only for its neighbours' sake.
+/// The letter of a port's kind. It is a capital if the port is agnostic, and pushes or pulls because its neighbours
+/// do.
 pub(super) fn letter(kind: Option<Kind>) -> char {
     match kind {
         Some(Kind { kind: PortKind::Push, by_neighbours: false }) => 'h',

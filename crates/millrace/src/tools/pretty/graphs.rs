@@ -1,4 +1,4 @@
-//! Graphs in the languages of other programs.
+//! Graphs in the formats of other programs.
 
 use std::fmt::Write;
 
@@ -42,7 +42,7 @@ pub(super) fn gml(pretty: &Pretty<'_>, template: &str) -> String {
         let label = label_of(pretty, template, index);
         _ = writeln!(out, "  node\n  [ id {index}\n    label \"{label}\"\n  ]");
     }
-    // Where a port is on its side of the element.
+    // The position of a port on its side of the element.
     let anchor = |ports: usize, port: usize| {
         let ports = ports.max(1) as f64;
         (port as f64 - (ports - 1.0)) / ports

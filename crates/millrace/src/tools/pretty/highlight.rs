@@ -1,4 +1,4 @@
-//! The text of a configuration with its syntax marked.
+//! The text of a configuration with highlighted syntax.
 
 use std::collections::HashMap;
 
@@ -11,7 +11,7 @@ use super::document::Pretty;
 use super::elements::anchor_name;
 use super::html::{quote_attribute, quote_text};
 
-/// A part of the text that is marked.
+/// A part of the text that is highlighted.
 struct Mark {
     start: usize,
     end: usize,
@@ -42,16 +42,16 @@ pub(super) fn highlight(pretty: &Pretty<'_>) -> String {
     write(pretty.text, marker.marks)
 }
 
-/// Writes the text with its marks. Marks are closed before a line ends and opened again after it.
+/// Writes the text with its marks. Marks are closed at the end of a line and reopened on the next one.
 fn write(text: &str, mut marks: Vec<Mark>) -> String {
     marks.retain(|mark| mark.start < mark.end);
-    // The longer of two that begin together is outside.
+    // If two marks begin at the same place, the longer one is outside.
     marks.sort_by_key(|mark| (mark.start, std::cmp::Reverse(mark.end)));
     let mut out = String::from("<pre>");
     let mut open: Vec<&Mark> = Vec::new();
     let mut next = marks.iter().peekable();
     for (at, c) in text.char_indices() {
-        // What ends here is closed, and what overlaps it is closed and opened again.
+        // A mark that ends here is closed. Marks that overlap it are closed and reopened.
         while let Some(first) = open.iter().position(|mark| mark.end <= at) {
             let inside: Vec<&Mark> = open.drain(first..).collect();
             inside.iter().rev().for_each(|mark| out += mark.close);
@@ -84,12 +84,12 @@ fn write(text: &str, mut marks: Vec<Mark>) -> String {
 
 struct Marker<'a> {
     pretty: &'a Pretty<'a>,
-    /// The names of elements by the places of their declarations.
+    /// The names of elements by the positions of their declarations.
     places: HashMap<u32, &'a str>,
     marks: Vec<Mark>,
-    /// Classes that the file has declared so far.
+    /// The number of classes that the file has declared so far.
     classes: usize,
-    /// Compounds around.
+    /// The nesting depth of compounds.
     depth: usize,
 }
 
@@ -183,8 +183,7 @@ impl Marker<'_> {
         }
     }
 
-    /// An identifier: the name of an element, or the class of one that has none. `whole` is its
-    /// declaration.
+    /// An identifier: the name of an element, or the class of an element without a name. `whole` is its declaration.
     fn name(&mut self, name: TextRange, whole: TextRange, may_be_class: bool) {
         let text = name.of(self.pretty.text);
         let here = self.places.get(&name.start).copied().filter(|_| self.depth == 0);

@@ -1,19 +1,19 @@
-//! Templates: text in which tags such as `<~config>` stand for what is made of a configuration.
+//! Templates: text in which tags such as `<~config>` are replaced by parts of a configuration.
 
 use std::collections::HashMap;
 
 /// Attributes of a tag.
 pub(super) type Attributes = HashMap<String, String>;
 
-/// A tag, and what stands before it.
+/// A tag, and the text before it.
 pub(super) struct Tag {
     pub(super) before: String,
     pub(super) name: String,
     pub(super) attributes: Attributes,
 }
 
-/// Takes the next tag off a template. Without one, all of it is what stands before; there is
-/// nothing after it then.
+/// Takes the next tag from a template, and returns the text after it. If there is no tag, the whole template is the
+/// text before it, and there is no text after it.
 pub(super) fn next_tag(template: &str, unquote_values: bool) -> (Tag, Option<&str>) {
     let Some((before, rest)) = template.split_once("<~") else {
         let before = template.to_owned();
@@ -67,17 +67,17 @@ pub(super) fn next_tag(template: &str, unquote_values: bool) -> (Tag, Option<&st
     (Tag { before: before.to_owned(), name, attributes }, Some(rest))
 }
 
-/// A text for the value of an attribute.
+/// Escapes text for the value of an attribute.
 pub(super) fn quote_attribute(text: &str) -> String {
     text.replace('&', "&#38;").replace('\'', "&#39;").replace('"', "&#34;")
 }
 
-/// A text for the page.
+/// Escapes text for the page.
 pub(super) fn quote_text(text: &str) -> String {
     text.replace('&', "&amp;").replace('<', "&lt;").replace('>', "&gt;")
 }
 
-/// The text that entities stand for.
+/// Replaces entities by their characters.
 pub(super) fn unquote(text: &str) -> String {
     let mut out = String::new();
     let mut rest = text;

@@ -1,4 +1,4 @@
-//! `click-pretty`: a configuration as a page, made by a template, or as a graph.
+//! `click-pretty`: writes a configuration as a page, from a template, or as a graph.
 
 mod document;
 mod elements;
@@ -24,7 +24,7 @@ use super::traits::Traits;
 
 pub(super) const TOOL: Tool = Tool {
     name: "click-pretty",
-    about: "Writes a configuration as an HTML page, with its syntax in colours",
+    about: "Writes a configuration as an HTML page with highlighted syntax",
     options: "\
   -f, --file FILE             Read the configuration from FILE.
   -e, --expression EXPR       Take EXPR itself as the configuration.
@@ -55,7 +55,7 @@ enum Choose {
     TemplateText,
 }
 
-/// What to write in place of a page.
+/// What to write instead of a page.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Action {
     Dot,
@@ -86,11 +86,11 @@ const CHOICES: &[Choice<Common<Choose>>] = &[
     flag("write-template", None, Own(Choose::Action(Action::Template))),
 ];
 
-/// How elements are called in graphs, unless a template says.
+/// The default template for the labels of elements in graphs.
 const GRAPH_TEMPLATE: &str =
     "<~if test=\"<~anonymous>\" then=\"<~type>\" else=\"<~name> :: <~type>\">";
 
-/// Templates inside templates, deeper than this, are left out.
+/// Templates that are nested deeper than this are left out.
 const MOST_NESTED: usize = 30;
 
 fn run(session: &mut Session, args: &[String]) -> Result<(), Stop> {
@@ -162,7 +162,7 @@ fn run(session: &mut Session, args: &[String]) -> Result<(), Stop> {
     session.write_text(out.as_bytes())
 }
 
-/// A page made by a template.
+/// A page, from a template.
 fn page(pretty: &Pretty<'_>, template: &str, depth: usize) -> String {
     let mut out = String::new();
     if depth > MOST_NESTED {

@@ -1,5 +1,5 @@
-//! Whether elements that are connected as a pattern's are the pattern: their arguments and what
-//! they are connected to outside have to fit, too. And putting the replacement in their place.
+//! Checks whether elements that are connected like those of a pattern match it: their arguments and their connections
+//! to other elements must match, too. Replaces the elements of a match.
 
 use std::collections::{HashMap, HashSet};
 
@@ -17,16 +17,16 @@ pub(super) struct Matcher<'a> {
     found: Found,
 }
 
-/// What a search found.
+/// A match.
 #[derive(Default)]
 pub(super) struct Found {
-    /// The pattern's number, from 1.
+    /// The number of the pattern, from 1.
     id: usize,
-    /// The element that each of the pattern is.
+    /// The matching element for each element of the pattern.
     elements: Vec<Option<usize>>,
-    /// The values of variables, `$` included.
+    /// The values of variables; names include the `$`.
     values: HashMap<String, String>,
-    /// Ports outside that lead to an input of the pattern, and that input; and so for outputs.
+    /// The ports outside that lead to an input of the pattern, with that input. The same for outputs.
     into: Vec<(Port, usize)>,
     out_of: Vec<(usize, Port)>,
 }
@@ -41,7 +41,7 @@ impl<'a> Matcher<'a> {
         self.found
     }
 
-    /// Looks for the next place that is the pattern.
+    /// Finds the next match.
     pub(super) fn next_match(&mut self) -> bool {
         if self.pattern.elements.iter().all(Element::is_tunnel) {
             return false;
@@ -58,7 +58,7 @@ impl<'a> Matcher<'a> {
         self.found.elements.get(of_pattern).copied().flatten()
     }
 
-    /// Whether every connection inside the pattern is there.
+    /// True if every connection inside the pattern exists.
     fn connected(&self) -> bool {
         self.pattern.connections().all(|connection| {
             let ends = (self.element(connection.from.0), self.element(connection.to.0));
@@ -82,7 +82,7 @@ impl<'a> Matcher<'a> {
             back.insert(place, index);
             own &= found.pattern == self.found.id;
         }
-        // What consists of this pattern's replacements would be replaced for ever.
+        // A match that consists only of replacements of this pattern would be replaced without end.
         if own {
             return false;
         }
@@ -111,7 +111,7 @@ impl<'a> Matcher<'a> {
         self.pattern.live(of_pattern).is_some_and(|e| e.is_tunnel() && e.name == name)
     }
 
-    /// Finds the input of the pattern through which a port outside leads inside.
+    /// Finds the input of the pattern that corresponds to a connection from a port outside to a port inside.
     fn enters(&mut self, outside: Port, inside: Port) -> bool {
         let targets = self.router.ports_from(outside);
         let covers = |end: &Port| {
@@ -142,7 +142,7 @@ impl<'a> Matcher<'a> {
 }
 
 impl Found {
-    /// Puts the replacement in the place of what was found, its names behind `prefix`.
+    /// Replaces the match. The names of the new elements get `prefix`.
     pub(super) fn replace(
         self,
         router: &mut Router,
@@ -196,7 +196,7 @@ impl Found {
         router.remove_tunnels();
     }
 
-    /// Gives an element's arguments that are variables their values.
+    /// Replaces arguments that are variables by their values.
     fn set_values(&self, element: &mut Element) {
         let args = split_args(&element.config);
         if !args.iter().any(|arg| self.values.contains_key(&*arg.text)) {
@@ -208,8 +208,8 @@ impl Found {
     }
 }
 
-/// Whether a configuration string is that of a pattern, in which arguments may be variables. The
-/// same variable has the same value everywhere.
+/// True if a configuration string matches that of a pattern, in which arguments may be variables. A variable must
+/// have the same value everywhere.
 fn match_config(pattern: &str, config: &str, values: &mut HashMap<String, String>) -> bool {
     let (pattern, args) = (split_args(pattern), split_args(config));
     if pattern.len() != args.len() {

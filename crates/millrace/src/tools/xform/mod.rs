@@ -17,8 +17,8 @@ use super::tool::{Stop, Tool};
 
 pub(super) const TOOL: Tool = Tool {
     name: "click-xform",
-    about: "Replaces patterns of elements in a configuration by other elements; pattern files, \
-            with compounds NAME and NAME_Replacement, stand behind it",
+    about: "Replaces patterns of elements in a configuration; the pattern files, named after it, \
+            contain compounds NAME and NAME_Replacement",
     options: "\
   -p, --patterns FILE         Read patterns from FILE.
   -f, --file FILE             Read the configuration from FILE.
@@ -45,13 +45,13 @@ const CHOICES: &[Choice<Common<Choose>>] = &[
     flag("version", Some('v'), Version),
 ];
 
-/// What a replacement's name has more than its pattern's.
+/// The suffix of the name of a replacement, after the name of its pattern.
 const SUFFIX: &str = "_Replacement";
 
-/// More replacements than this: they make room for one another without end.
+/// The maximum number of replacements. If there are more, the patterns replace each other without end.
 const MOST: usize = 100_000;
 
-/// A pattern and what comes in its place.
+/// A pattern and its replacement.
 struct Rule {
     name: String,
     pattern: Router,
@@ -121,7 +121,7 @@ fn read_patterns(session: &Session, path: &str, rules: &mut Vec<Rule>) {
     }
 }
 
-/// Replaces the first pattern that is there, until none is; returns how many were.
+/// Replaces the first pattern that matches, until none matches. Returns the number of replacements.
 fn replace_all(router: &mut Router, rules: &[Rule]) -> usize {
     let mut replaced = 0;
     let mut body = Body::new(router);

@@ -1,21 +1,21 @@
-//! Finding a pattern's elements in a configuration: a subgraph isomorphism, by trying the elements
-//! of each class in order and going back when one does not fit.
+//! Finds the elements of a pattern in a configuration. This is a subgraph isomorphism: the search tries the elements
+//! of each class in order, and goes back if one does not match.
 
 use std::collections::HashMap;
 
 use crate::tools::router::Router;
 
-/// Which ports of two elements are connected, modulo 16 each: enough to see soon that they are not.
+/// The connected ports of two elements, each modulo 16. It is an approximation that excludes most mismatches.
 type Ports = u32;
 
-/// What the search has to know of a configuration.
+/// What the search needs to know about a configuration.
 #[derive(Default)]
 pub(super) struct Graph {
-    /// The class of each element; `None` of tunnels and the dead.
+    /// The class of each element; `None` for tunnels and dead elements.
     classes: Vec<Option<String>>,
     tunnels: Vec<bool>,
     ports: HashMap<(usize, usize), Ports>,
-    /// For elements of a pattern: the earlier element whose output 0 leads to it and nowhere else.
+    /// For an element of a pattern: the earlier element whose output 0 is connected only to it.
     only_from: Vec<Option<usize>>,
 }
 
@@ -62,8 +62,8 @@ impl Graph {
         self.ports.get(&(from, to)).copied().unwrap_or(0)
     }
 
-    /// The next set of elements of `body` that are connected as this pattern's are. `found` is the
-    /// last one, or empty at first; tunnels have none.
+    /// The next set of elements of `body` that are connected like those of this pattern. `found` is the last set, or
+    /// empty at the start. Tunnels have no element.
     pub(super) fn next_in(
         &self,
         body: &Self,
@@ -106,7 +106,7 @@ impl Graph {
         index.is_some()
     }
 
-    /// Whether element `at` of the pattern can be `candidate`, given those before it.
+    /// True if `candidate` can match element `at` of the pattern, given the elements before it.
     fn fits(&self, at: usize, candidate: usize, body: &Self, found: &[Option<usize>]) -> bool {
         self.class(at) == body.class(candidate)
             && body.class(candidate).is_some()
@@ -126,10 +126,10 @@ enum Next {
     Several,
 }
 
-/// The configuration that patterns are looked for in.
+/// The configuration in which patterns are searched for.
 pub(super) struct Body {
     pub(super) graph: Graph,
-    /// How many elements there may be before dead ones are removed.
+    /// The maximum number of elements before dead ones are removed.
     room: usize,
 }
 
@@ -138,7 +138,7 @@ impl Body {
         Self { graph: Graph::new(router), room: router.elements.len().next_power_of_two() }
     }
 
-    /// After a replacement.
+    /// Updates it after a replacement.
     pub(super) fn update(&mut self, router: &mut Router) {
         let live = router.iter().count();
         if router.elements.len() > self.room || router.elements.len() >= live + 500 {

@@ -1,27 +1,27 @@
 //! The kinds of rule sets, as tables.
 
-/// A kind of rule set. Where a list has numbers beside values they are weights.
+/// A kind of rule set. In lists of values with numbers, the numbers are weights.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Kind {
-    /// The name by which commands and reports call it.
+    /// The name in commands and reports.
     pub name: &'static str,
-    /// Tuples in 10,000 rules.
+    /// The number of tuples in 10,000 rules.
     pub tuples: usize,
-    /// Different prefixes of source and destination in 10,000 rules.
+    /// The number of different source and destination prefixes in 10,000 rules.
     pub prefixes: [usize; 2],
-    /// Percentage of rules with a true range of ports.
+    /// Percentage of rules with a real range of ports.
     pub ranged: u32,
-    /// Lengths of prefixes of source and destination.
+    /// Lengths of source and destination prefixes.
     pub(super) lengths: [&'static [(u8, u32)]; 2],
-    /// Percentages of rules without ranges that have one port of the source, of the destination.
+    /// Of the rules without ranges, the percentages with a single source port and with a single destination port.
     pub(super) ports: [u32; 2],
-    /// Which end has the range: source, destination, both.
+    /// The end that has the range: source, destination, both.
     pub(super) range_ends: [u32; 3],
-    /// Percentage of rules for any protocol, among those that ask for no port.
+    /// Percentage of rules for any protocol, among those without a condition on ports.
     pub(super) any_protocol: u32,
 }
 
-/// Access lists: destinations are few, and their services many.
+/// Access lists: few destinations with many services.
 pub const ACL1: Kind = Kind {
     name: "acl1",
     tuples: 253,
@@ -118,7 +118,7 @@ pub const FW1: Kind = Kind {
     any_protocol: 40,
 };
 
-/// Rules as Linux's ipchains had them: of everything some.
+/// Rules like those of Linux ipchains: a mixture.
 pub const IPC1: Kind = Kind {
     name: "ipc1",
     tuples: 646,
@@ -189,14 +189,14 @@ impl Kind {
         KINDS.iter().find(|kind| kind.name == name)
     }
 
-    /// Different prefixes of source and destination in `count` rules: as many in proportion.
+    /// The number of different source and destination prefixes in `count` rules, in proportion.
     #[must_use]
     pub fn prefixes_of(&self, count: usize) -> [usize; 2] {
         self.prefixes.map(|prefixes| (prefixes * count).div_ceil(10_000))
     }
 
-    /// Tuples in `count` rules. The larger sets that have been published have few more, the smaller ones fewer, but not in
-    /// proportion: the fourth root is our guess.
+    /// The number of tuples in `count` rules. Published larger sets have slightly more and smaller ones fewer, but
+    /// not in proportion. The fourth root is our estimate.
     #[must_use]
     pub fn tuples_of(&self, count: usize) -> usize {
         let scale = (count as f64 / 10_000.0).powf(0.25);

@@ -20,7 +20,7 @@ pub use set::{Fields, RuleSet};
 pub(super) use set::{station, unicast as unicast_address};
 pub use statistics::{Statistics, Tuple};
 
-/// Protocol numbers of IP that rules name.
+/// IP protocol numbers that rules name.
 pub(super) const TCP: u8 = 6;
 pub(super) const UDP: u8 = 17;
 pub(super) const ICMP: u8 = 1;
@@ -28,12 +28,12 @@ pub(super) const ICMP: u8 = 1;
 /// EtherType of IPv4.
 pub const IPV4: u16 = 0x0800;
 
-/// A network: address, whose bits behind the prefix are zero, and length of the prefix, at most 32.
+/// A network: an address whose bits after the prefix are zero, and the length of the prefix, at most 32.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash, PartialOrd, Ord)]
 pub struct Prefix {
     /// The network's first address.
     pub address: u32,
-    /// How many of its bits count.
+    /// The length of the prefix in bits.
     pub length: u8,
 }
 
@@ -43,14 +43,14 @@ pub type PortRange = (u16, u16);
 /// Every port.
 pub const ALL_PORTS: PortRange = (0, u16::MAX);
 
-/// What a rule asks of packets, in seven fields, and what becomes of them. `None` asks for nothing.
+/// The conditions of a rule on seven fields of packets, and its action. `None` means no condition.
 ///
-/// Arrays have the source first, then the destination.
+/// In arrays, the source comes first, then the destination.
 #[derive(Clone, Debug, PartialEq, Eq, Hash)]
 pub struct Rule {
     /// The addresses of the Ethernet header.
     pub ethernet: [Option<[u8; 6]>; 2],
-    /// The EtherType, behind VLAN tags.
+    /// The EtherType, after VLAN tags.
     pub ether_type: Option<u16>,
     /// The networks of the IPv4 header.
     pub nets: [Prefix; 2],
@@ -58,16 +58,16 @@ pub struct Rule {
     pub ports: [PortRange; 2],
     /// The protocol of the IPv4 header.
     pub protocol: Option<u8>,
-    /// What becomes of the packet: the number of an output.
+    /// The action: the number of an output.
     pub action: u16,
 }
 
-/// What a packet has in the seven fields.
+/// The seven fields of a packet.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub struct Header {
     /// The addresses of the Ethernet header, source first.
     pub ethernet: [[u8; 6]; 2],
-    /// The EtherType; with another one than [`IPV4`] the fields below say nothing.
+    /// The EtherType. If it is not [`IPV4`], the fields below have no meaning.
     pub ether_type: u16,
     /// The addresses of the IPv4 header, source first.
     pub addresses: [u32; 2],
@@ -81,13 +81,13 @@ impl Prefix {
     /// Every address.
     pub const ALL: Self = Self { address: 0, length: 0 };
 
-    /// The network of this length around an address.
+    /// The network of this length that contains an address.
     #[must_use]
     pub fn around(address: u32, length: u8) -> Self {
         Self { address: address & mask(length), length }
     }
 
-    /// Whether an address lies in the network.
+    /// True if the network contains an address.
     #[must_use]
     pub fn contains(&self, address: u32) -> bool {
         address & mask(self.length) == self.address
@@ -107,7 +107,7 @@ impl fmt::Display for Prefix {
 }
 
 impl Rule {
-    /// The rule that every packet satisfies.
+    /// The rule that every packet matches.
     #[must_use]
     pub fn any(action: u16) -> Self {
         Self {
@@ -120,8 +120,8 @@ impl Rule {
         }
     }
 
-    /// Whether a packet satisfies the rule. What is not IPv4 has no addresses and no protocol, and what is neither TCP
-    /// nor UDP has no ports: it satisfies only rules that do not ask for them.
+    /// True if a packet matches the rule. A packet without IPv4 has no addresses and no protocol, and a packet
+    /// without TCP or UDP has no ports: it matches only rules without conditions on them.
     #[must_use]
     pub fn holds(&self, header: &Header) -> bool {
         let is_ip = header.ether_type == IPV4;
@@ -138,7 +138,8 @@ impl Rule {
             })
     }
 
-    /// The rule in the language of IPFilter and IPClassifier, which is of IP alone: Ethernet's fields are left out.
+    /// The rule in the language of IPFilter and IPClassifier, which knows only IP: conditions on Ethernet fields are
+    /// omitted.
     #[must_use]
     pub fn expression(&self) -> String {
         let mut parts = Vec::new();
@@ -168,7 +169,7 @@ impl Rule {
     }
 }
 
-/// A line as ClassBench writes it, with Ethernet's fields as words where the rule asks for them, and the action behind.
+/// A line in ClassBench's format, followed by words for conditions on Ethernet fields, and by the action.
 impl fmt::Display for Rule {
     fn fmt(&self, out: &mut fmt::Formatter<'_>) -> fmt::Result {
         let [source, destination] = self.nets;
@@ -190,13 +191,14 @@ impl fmt::Display for Rule {
     }
 }
 
-/// The rule that decides about a packet: the first one that holds. The search is naive on purpose: it is the oracle.
+/// The rule that decides about a packet: the first one that matches. The search is simple on purpose, because it is
+/// the oracle.
 #[must_use]
 pub fn first_match(rules: &[Rule], header: &Header) -> Option<usize> {
     rules.iter().position(|rule| rule.holds(header))
 }
 
-/// The file of a rule set: a rule a line.
+/// The file of a rule set: one rule per line.
 #[must_use]
 pub fn text(rules: &[Rule]) -> String {
     rules.iter().map(|rule| format!("{rule}\n")).collect()

@@ -11,36 +11,36 @@ use super::statistics::Ports;
 use super::{ALL_PORTS, ICMP, IPV4, Kind, PortRange, Prefix, Rule, TCP, Tuple, UDP};
 use crate::generate::{random, weighted};
 
-/// Which fields the rules ask for.
+/// The fields that rules have conditions on.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub enum Fields {
-    /// The five of IP, as ClassBench.
+    /// The five fields of IP, as in ClassBench.
     #[default]
     Five,
-    /// Those and the three of Ethernet: most rules for IPv4 by name, some for an Ethernet address, a few for ARP, LLDP
-    /// or MPLS, which have no fields of IP.
+    /// These and the three fields of Ethernet: most rules name IPv4, some an Ethernet address, and a few are for ARP,
+    /// LLDP or MPLS, which have no IP fields.
     Seven,
 }
 
 /// A rule set to be made.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct RuleSet {
-    /// Whose statistics it has.
+    /// The kind whose statistics it has.
     pub kind: &'static Kind,
-    /// How many rules.
+    /// The number of rules.
     pub rules: usize,
-    /// Which fields they ask for.
+    /// The fields that they have conditions on.
     pub fields: Fields,
-    /// Actions are drawn from the numbers below this one; at least 1.
+    /// The number of different actions; at least 1.
     pub actions: u16,
-    /// Where random numbers start.
+    /// The seed of random numbers.
     pub seed: u64,
 }
 
-/// How often a rule that is there already is drawn again before another tuple is tried.
+/// The number of attempts to make a different rule before another tuple is tried.
 const TRIES: usize = 200;
 
-/// Stations that Ethernet's fields name.
+/// The number of stations in Ethernet fields.
 const STATIONS: u16 = 256;
 
 impl RuleSet {
@@ -50,7 +50,7 @@ impl RuleSet {
         Self { kind, rules, fields: Fields::Five, actions: 4, seed: 0 }
     }
 
-    /// The rules, each different from the others in what it asks for.
+    /// Makes the rules, which all have different conditions.
     #[must_use]
     pub fn make(&self) -> Vec<Rule> {
         let mut random = random(self.seed, self.kind.name);
@@ -69,7 +69,7 @@ impl RuleSet {
                 if seen.insert(Rule { action: 0, ..rule.clone() }) {
                     break rule;
                 }
-                // Both prefixes have been in a rule before, else the rule would be new: others may be taken.
+                // Both prefixes are in earlier rules (otherwise the rule would be new), so they may be replaced.
                 tries += 1;
                 if tries % TRIES == 0 {
                     tuple = random.choice(&tuples.different).copied().unwrap_or(tuple);
@@ -78,7 +78,7 @@ impl RuleSet {
             };
             rules.push(rule);
         }
-        // Real sets put what is more special first, by and large.
+        // Real sets mostly have the more specific rules first.
         rules.sort_by_key(|rule: &Rule| {
             let bits = rule.nets[0].length / 8 + rule.nets[1].length / 8;
             std::cmp::Reverse((bits > 3, bits > 0))
@@ -104,16 +104,16 @@ impl RuleSet {
 
 /// The tuples of a set.
 struct Tuples {
-    /// Each once.
+    /// Each tuple once.
     different: Vec<Tuple>,
-    /// One for each rule.
+    /// The tuple of each rule.
     of_rules: Vec<Tuple>,
 }
 
 impl Tuples {
     fn draw(kind: &Kind, rules: usize, random: &mut fastrand::Rng) -> Self {
         let wanted = kind.tuples_of(rules).max(1);
-        // Ranges are in as large a part of the tuples as of the rules, and in the wanted part of the rules.
+        // The fraction of ranges is the same among the tuples and among the rules.
         let ranged_rules = rules * kind.ranged as usize / 100;
         let ranged_tuples = (wanted * kind.ranged as usize).div_ceil(100).min(ranged_rules);
         let mut made = Self { different: Vec::new(), of_rules: Vec::new() };
@@ -123,7 +123,8 @@ impl Tuples {
         made
     }
 
-    /// Draws different tuples with ranges, or without, and one of them for each rule: each at least once.
+    /// Chooses different tuples with or without ranges, and one of them for each rule, so that each occurs at least
+    /// once.
     fn add(
         &mut self,
         kind: &Kind,
@@ -170,12 +171,12 @@ fn draw_tuple(kind: &Kind, ranged: bool, random: &mut fastrand::Rng) -> Tuple {
             ports[end] = Ports::Range;
         }
     }
-    // Ports are those of a protocol.
+    // Ports belong to a protocol.
     let protocol = ports != [Ports::Any; 2] || random.u32(..100) >= kind.any_protocol;
     Tuple { lengths, ports, protocol }
 }
 
-/// How many rules with a tuple are drawn without many of them being the same: a quarter of the rules there can be.
+/// The number of rules with a tuple that can be made without many duplicates: a quarter of the possible rules.
 fn room_of(tuple: &Tuple) -> usize {
     let nets = tuple.lengths.map(|length| 1_usize << length.min(16));
     let ports = tuple.ports.map(|ports| if ports == Ports::Any { 1 } else { 64 });
@@ -191,9 +192,9 @@ struct Pools {
 #[derive(Default)]
 struct Pool {
     prefixes: Vec<Prefix>,
-    /// How many of them, from the front, are in rules.
+    /// The number of prefixes at the start that are in rules.
     taken: usize,
-    /// How many rules are still to take one.
+    /// The number of rules that still need a prefix.
     rules: usize,
 }
 
@@ -204,7 +205,7 @@ impl Pools {
             *rules.entry(tuple.lengths[end]).or_default() += 1;
         }
         let sizes = pool_sizes(set.kind.prefixes_of(set.rules)[end], &rules);
-        // Shorter prefixes first, so that longer ones can lie in them.
+        // Shorter prefixes first, so that longer ones can be inside them.
         let mut shorter: Vec<Prefix> = Vec::new();
         let mut by_length = HashMap::new();
         for (&length, &rules) in &rules {
@@ -231,19 +232,20 @@ impl Pools {
         pool.prefixes.get(pool.taken - 1).copied().unwrap_or_default()
     }
 
-    /// A prefix that has been taken before.
+    /// A prefix that was used before.
     fn again(&self, length: u8, random: &mut fastrand::Rng) -> Prefix {
         let Some(pool) = self.by_length.get(&length) else { return Prefix::ALL };
-        // The cube of an even distribution puts half of the draws into the first eighth.
+        // The cube of a uniform distribution puts half of the choices into the first eighth.
         let at = (random.f64().powi(3) * pool.taken as f64) as usize;
         pool.prefixes.get(at).copied().unwrap_or_default()
     }
 }
 
-/// How many of `wanted` prefixes have each length, when so many rules have it: in proportion, and no more than there are.
+/// The number of prefixes of each length, out of `wanted`, if this number of rules has it: in proportion, and at most
+/// as many as exist.
 fn pool_sizes(wanted: usize, rules: &BTreeMap<u8, usize>) -> BTreeMap<u8, usize> {
     let most = |length: u8, rules: usize| match length {
-        // Some addresses are no unicast ones.
+        // Some addresses are not unicast addresses.
         0..=20 => rules.min(((1 << length) * 3 / 4).max(1)),
         _ => rules,
     };
@@ -252,7 +254,7 @@ fn pool_sizes(wanted: usize, rules: &BTreeMap<u8, usize>) -> BTreeMap<u8, usize>
     let all: usize = most.values().sum();
     let mut sizes: BTreeMap<u8, usize> =
         most.iter().map(|(&at, &most)| (at, (most * wanted / all.max(1)).clamp(1, most))).collect();
-    // What rounding and the caps left over goes to the lengths with room, the long ones first.
+    // The rest that rounding and limits leave goes to the lengths with room, the long ones first.
     let mut left = wanted.saturating_sub(sizes.values().sum());
     for (at, size) in sizes.iter_mut().rev() {
         let room = most.get(at).map_or(0, |most| most - *size).min(left);
@@ -262,7 +264,7 @@ fn pool_sizes(wanted: usize, rules: &BTreeMap<u8, usize>) -> BTreeMap<u8, usize>
     sizes
 }
 
-/// Different prefixes of a length, a third of which lie in one of the shorter ones.
+/// Different prefixes of a length. A third of them are inside one of the shorter ones.
 fn different_prefixes(
     length: u8,
     count: usize,
@@ -271,7 +273,7 @@ fn different_prefixes(
 ) -> Vec<Prefix> {
     let mut seen = HashSet::new();
     let mut prefixes = Vec::with_capacity(count);
-    // Short prefixes may be so few that lots do not find all of them.
+    // There may be so few short prefixes that random choices do not find all of them.
     for _ in 0..count * 64 {
         if prefixes.len() == count {
             break;
@@ -289,7 +291,7 @@ fn different_prefixes(
     prefixes
 }
 
-/// An address that a host can have: not of network 0, not of the loopback's, not multicast.
+/// An address that a host can have: not in network 0, not a loopback address, not multicast.
 pub(in crate::generate) fn unicast(random: &mut fastrand::Rng) -> u32 {
     let network = match random.u32(1..223) {
         127 => 223,
@@ -309,7 +311,7 @@ fn port_range(ports: Ports, random: &mut fastrand::Rng) -> PortRange {
             };
             (port, port)
         }
-        // The two that stand in most sets, and any other.
+        // The two protocols that are in most sets, and any other.
         Ports::Range => match random.u8(..4) {
             0 => (1024, u16::MAX),
             1 => (0, 1023),

@@ -1,50 +1,50 @@
-//! What is published about rule sets, counted in one.
+//! Counts the published properties of rule sets in a set.
 
 use std::collections::HashSet;
 use std::fmt;
 
 use super::{ALL_PORTS, PortRange, Prefix, Rule};
 
-/// How many there are of what in a rule set.
+/// The statistics of a rule set.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Statistics {
     /// Rules.
     pub rules: usize,
     /// Different [`Tuple`]s.
     pub tuples: usize,
-    /// Different prefixes, of the source and the destination; that of length 0 counts too.
+    /// Different prefixes of source and destination, including those of length 0.
     pub prefixes: [usize; 2],
-    /// Rules of which an end has a true range of ports: neither every port nor one.
+    /// Rules with a real range of ports at an end: neither all ports nor one.
     pub ranged: usize,
-    /// Rules that ask for a field of Ethernet.
+    /// Rules with a condition on an Ethernet field.
     pub ethernet: usize,
 }
 
-/// How much a rule asks for in each of the five fields of IP: the lengths of its prefixes, whether its ports are any, one
+/// The kind of a rule's conditions on the five IP fields: the lengths of its prefixes, whether its ports are any, one
 /// or a range, and whether it names a protocol.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub struct Tuple {
     /// The lengths of the prefixes, source first.
     pub lengths: [u8; 2],
-    /// What the ports are, source first.
+    /// The kinds of port conditions, source first.
     pub ports: [Ports; 2],
-    /// Whether a protocol is named.
+    /// True if a protocol is named.
     pub protocol: bool,
 }
 
-/// What a rule asks of a port.
+/// A rule's condition on a port.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub enum Ports {
-    /// Nothing.
+    /// None.
     Any,
-    /// To be this one.
+    /// A single port.
     One,
-    /// To be among several, but not all.
+    /// A range, but not all ports.
     Range,
 }
 
 impl Statistics {
-    /// Counts.
+    /// Counts the statistics of rules.
     #[must_use]
     pub fn of(rules: &[Rule]) -> Self {
         let nets = |end: usize| rules.iter().filter_map(move |rule| rule.nets.get(end));
@@ -73,7 +73,7 @@ impl Tuple {
         }
     }
 
-    /// Whether an end has a true range of ports.
+    /// True if an end has a real range of ports.
     #[must_use]
     pub fn is_ranged(&self) -> bool {
         self.ports.contains(&Ports::Range)

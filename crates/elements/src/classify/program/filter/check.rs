@@ -1,8 +1,9 @@
 //! Builds a condition from its words: fills in what they omit, and rejects contradictions.
 
+use super::case::Family;
 use super::primitive::{
-    Comparison, Condition, DCCP, ECN_CE, ECN_MASK, Ends, Kind, Operator, Primitive, Protocol,
-    Relation, TCP, TOS, UDP,
+    Comparison, Condition, DCCP, ECN_CE, ECN_MASK, Ends, Extension, Kind, Operator, Primitive,
+    Protocol, Relation, TCP, TOS, UDP,
 };
 
 /// The words of a condition.
@@ -21,6 +22,7 @@ pub(super) struct Draft {
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Header {
     Ip,
+    Ip6,
     Ether,
 }
 
@@ -44,15 +46,21 @@ pub(super) enum Value {
         address: u32,
         mask: u32,
     },
+    Address6(u128),
+    Net6 {
+        address: u128,
+        mask: u128,
+    },
     Ether([u8; 6]),
 }
 
 /// What conditions inherit from the previous one if they omit it: `src port 80 or 81`.
 #[derive(Clone, Copy, Debug, Default)]
 pub(super) struct Previous {
-    kind: Option<Kind>,
+    pub(super) kind: Option<Kind>,
     ends: Option<Ends>,
     protocol: Option<Protocol>,
+    header: Option<Header>,
     pub(super) is_ether: bool,
 }
 
@@ -83,6 +91,11 @@ impl Draft {
         previous: &Previous,
         warn: &mut impl FnMut(String),
     ) -> Result<Checked, String> {
+        if self.is_header_alone() {
+            let primitive =
+                Primitive { family: self.family(), ..Primitive::any(Condition::Constant(true)) };
+            return Ok(Checked { primitive, previous: Previous::default() });
+        }
         let given_ends = self.ends;
         let mut kind = match self.kind {
             Some(kind) => kind,
@@ -95,6 +108,9 @@ impl Draft {
         }
         if ether && kind != Kind::Ether {
             return Err(self.complaint(kind, "ip only"));
+        }
+        if self.header == Some(Header::Ip6) && (kind == Kind::Ether || kind.is_of_ip4_alone()) {
+            return Err(self.complaint(kind, "not in an IPv6 header"));
         }
         if kind.has_ends() {
             self.ends = self.ends.or(Some(Ends::Either));
@@ -112,22 +128,49 @@ impl Draft {
             }),
             ends: self.ends,
             protocol: self.protocol,
+            header: self.header.filter(|header| *header != Header::Ether),
             is_ether: matches!(self.value, Value::Ether(_)),
         };
-        Ok(Checked { primitive: Primitive { protocol: self.protocol, condition }, previous })
+        let of_four = kind.is_of_ip4_alone().then_some(Family::Four);
+        let family = self.family().or(of_four);
+        let primitive = Primitive { family, protocol: self.protocol, condition };
+        Ok(Checked { primitive, previous })
+    }
+
+    /// Whether the condition is `ip` or `ip6` and nothing more.
+    fn is_header_alone(&self) -> bool {
+        self.family().is_some()
+            && self.kind.is_none()
+            && self.ends.is_none()
+            && self.protocol.is_none()
+            && self.mask.is_none()
+            && self.operator.is_none()
+            && self.value == Value::Missing
+    }
+
+    /// The IP version that a condition names.
+    fn family(&self) -> Option<Family> {
+        match self.header? {
+            Header::Ip => Some(Family::Four),
+            Header::Ip6 => Some(Family::Six),
+            Header::Ether => None,
+        }
     }
 
     /// The kind of the condition, inferred from its value.
     fn infer_kind(&mut self, previous: &Previous) -> Result<Kind, String> {
         if let Value::Number(number) = self.value {
             match previous.kind {
-                Some(kind) if kind.takes_numbers() => self.value = Value::Of(kind, number),
+                Some(kind) if kind.takes_numbers() => {
+                    self.value = Value::Of(kind, number);
+                    self.header = self.header.or(previous.header);
+                }
                 _ => return Err("specify header field or ‘port’".to_owned()),
             }
         }
         let kind = match self.value {
-            Value::Address(_) => Kind::Host,
-            Value::Net { .. } => Kind::Net,
+            Value::Address(_) | Value::Address6(_) => Kind::Host,
+            Value::Net { .. } | Value::Net6 { .. } => Kind::Net,
             Value::Ether(_) => Kind::Ether,
             Value::Of(kind, _) => kind,
             Value::Missing if self.protocol.is_some() => Kind::Protocol,
@@ -151,6 +194,7 @@ impl Draft {
     ) -> Result<Condition, String> {
         let ends = self.ends.unwrap_or(Ends::Either);
         match kind {
+            Kind::Host | Kind::Net if self.is_six() => self.address6(kind, ends),
             Kind::Host | Kind::Net => {
                 let (value, mask) = match (kind, self.value) {
                     (Kind::Host, Value::Address(address)) => (address, u32::MAX),
@@ -192,6 +236,7 @@ impl Draft {
                 Ok(Condition::Port { ends, comparison })
             }
             Kind::TcpOption => self.tcp_option(),
+            Kind::Extension => self.extension(kind),
             Kind::Fragment | Kind::Unfragmented => {
                 self.stands_alone(kind)?;
                 Ok(Condition::Fragment { negated: kind == Kind::Unfragmented })
@@ -213,6 +258,41 @@ impl Draft {
                 Ok(Condition::Field(field, self.comparison(kind, field.mask(), warn)?))
             }
         }
+    }
+
+    /// Whether the value is an IPv6 address or network.
+    fn is_six(&self) -> bool {
+        matches!(self.value, Value::Address6(_) | Value::Net6 { .. })
+    }
+
+    fn address6(&self, kind: Kind, ends: Ends) -> Result<Condition, String> {
+        let (value, mask) = match (kind, self.value) {
+            (Kind::Host, Value::Address6(address)) => (address, u128::MAX),
+            (Kind::Net, Value::Net6 { address, mask }) => (address, mask),
+            _ => return Err(self.complaint(kind, "address missing")),
+        };
+        if self.header == Some(Header::Ip) {
+            return Err(self.complaint(kind, "an IPv6 address"));
+        }
+        if self.mask.is_some() {
+            return Err(self.complaint(kind, "bad mask"));
+        }
+        let negated = self.negated_equality(kind)?;
+        Ok(Condition::Address6 { ends, value: value & mask, mask, negated })
+    }
+
+    fn extension(&self, kind: Kind) -> Result<Condition, String> {
+        let (Value::Number(number) | Value::Of(Kind::Extension, number)) = self.value else {
+            return Err(self.complaint(kind, "value missing"));
+        };
+        if self.operator.is_some_and(|it| it != Operator::EQUAL) || self.mask.is_some() {
+            return Err(self.complaint(kind, "operator or mask not supported"));
+        }
+        let known = Extension::ALL.into_iter().find(|known| u32::from(known.number) == number);
+        let names = || Extension::ALL.map(|known| known.name).join(", ");
+        let unknown =
+            || self.complaint(kind, &format!("no extension header, expected {}", names()));
+        known.map(Condition::Extension).ok_or_else(unknown)
     }
 
     fn protocol_condition(&mut self, warn: &mut impl FnMut(String)) -> Result<Condition, String> {

@@ -3,38 +3,79 @@
 use super::super::expr::Expr;
 use super::super::insn::Test;
 use super::super::layout::{MAC, NETWORK, TRANSPORT};
-use super::primitive::{Comparison, Condition, Ends, Field, Primitive, Protocol, TCP, UDP};
+use super::case::{Case, Family};
+use super::primitive::{
+    Comparison, Condition, DSCP, Ends, Extension, Field, Primitive, Protocol, TCP, TOS, TTL, UDP,
+};
 
-/// The word that contains the protocol, and the protocol's position in it.
-const PROTOCOL_WORD: u16 = NETWORK + 8;
-const PROTOCOL_SHIFT: u32 = 16;
-/// The word that contains the fragment offset.
-const FRAGMENT_WORD: u16 = NETWORK + 4;
-const FRAGMENT_OFFSET: u32 = 0x1fff;
-const MORE_FRAGMENTS: u32 = 0x2000;
+/// Where the header of an IP version has what both have: the words, and the positions in them.
+struct Header {
+    protocol_word: u16,
+    protocol_shift: u32,
+    fragment_word: u16,
+    fragment_offset: u32,
+    more_fragments: u32,
+}
+
+const HEADER4: Header = Header {
+    protocol_word: NETWORK + 8,
+    protocol_shift: 16,
+    fragment_word: NETWORK + 4,
+    fragment_offset: 0x1fff,
+    more_fragments: 0x2000,
+};
+
+/// An IPv6 header as [`Header6`](super::header6::Header6) completes it.
+const HEADER6: Header = Header {
+    protocol_word: SUMMARY_WORD,
+    protocol_shift: 24,
+    fragment_word: SUMMARY_WORD,
+    fragment_offset: 0xfff8,
+    more_fragments: 1,
+};
+
 const SOURCE_WORD: u16 = NETWORK + 12;
 const DESTINATION_WORD: u16 = NETWORK + 16;
+/// The first of four words each.
+const SOURCE6_WORD: u16 = NETWORK + 8;
+const DESTINATION6_WORD: u16 = NETWORK + 24;
+/// The word behind an IPv6 header that sums up its extension headers.
+const SUMMARY_WORD: u16 = NETWORK + 40;
 const PORTS_WORD: u16 = TRANSPORT;
 const TCP_FLAGS_WORD: u16 = TRANSPORT + 12;
 
-/// The tests of a condition.
-pub(super) fn lower(primitive: &Primitive) -> Expr<Test> {
-    let of_protocol = primitive.protocol.and_then(protocol);
-    let of_first_fragment = looks_behind_ip(&primitive.condition).then(first_fragment);
+/// The tests of a condition on packets of a case.
+pub(super) fn lower(primitive: &Primitive, case: Case) -> Expr<Test> {
+    if let Some(holds) = case.decides(primitive) {
+        return if holds { always() } else { never() };
+    }
+    let is_six = case.family == Some(Family::Six);
+    let header = if is_six { &HEADER6 } else { &HEADER4 };
+    let of_protocol = primitive.protocol.and_then(|protocol| header.has_protocol(protocol));
+    let of_first_fragment =
+        looks_behind_ip(&primitive.condition).then(|| header.is_first_fragment());
     let others = match primitive.condition {
-        Condition::Constant(true) => Some(always()),
-        Condition::Constant(false) => Some(always().negate()),
+        // Decided by the case.
+        Condition::Constant(_) | Condition::State(_) => None,
         Condition::Address { ends, value, mask, negated } => {
             let at = |offset| Expr::Is(Test::new(offset, value, mask));
             Some(either_end(ends, || at(SOURCE_WORD), || at(DESTINATION_WORD), negated))
         }
-        Condition::Ether { ends, value, mask, negated } => Some(ether(ends, value, mask, negated)),
-        Condition::Protocol(comparison) => {
-            comparison.map(|comparison| compare(PROTOCOL_WORD, PROTOCOL_SHIFT, comparison))
+        Condition::Address6 { ends, value, mask, negated } => {
+            let at = |offset| address6(offset, value, mask);
+            Some(either_end(ends, || at(SOURCE6_WORD), || at(DESTINATION6_WORD), negated))
         }
+        Condition::Ether { ends, value, mask, negated } => Some(ether(ends, value, mask, negated)),
+        Condition::Protocol(comparison) => comparison
+            .map(|comparison| compare(header.protocol_word, header.protocol_shift, comparison)),
         Condition::Fragment { negated } => {
-            let whole = Expr::Is(Test::new(FRAGMENT_WORD, 0, MORE_FRAGMENTS | FRAGMENT_OFFSET));
+            let bits = header.more_fragments | header.fragment_offset;
+            let whole = Expr::Is(Test::new(header.fragment_word, 0, bits));
             Some(if negated { whole } else { whole.negate_present() })
+        }
+        Condition::Extension(Extension { number, .. }) => {
+            let bit = u32::from(Extension::bit(number)) << 16;
+            Some(Expr::Is(Test::new(SUMMARY_WORD, bit, bit)))
         }
         Condition::Port { ends, comparison } => {
             let of_either = Comparison { negated: false, ..comparison };
@@ -45,9 +86,22 @@ pub(super) fn lower(primitive: &Primitive) -> Expr<Test> {
             let flags = u32::from(flags) << 16;
             Some(Expr::Is(Test::new(TCP_FLAGS_WORD, flags, flags)))
         }
-        Condition::Field(field, comparison) => Some(compare_field(field, comparison)),
+        Condition::Field(field, comparison) => Some(match is_six {
+            true => compare_field(in_six(field), comparison),
+            false => compare_field(field, comparison),
+        }),
     };
     Expr::All(of_protocol.into_iter().chain(of_first_fragment).chain(others).collect())
+}
+
+/// Where IPv6 headers have a field of the same meaning (RFC 8200, 3).
+fn in_six(field: Field) -> Field {
+    let bit = match field {
+        TOS | DSCP => 4,
+        TTL => 7 * 8,
+        other => other.bit,
+    };
+    Field { bit, ..field }
 }
 
 /// True for conditions on the transport header, which later fragments do not have.
@@ -61,9 +115,11 @@ fn looks_behind_ip(condition: &Condition) -> bool {
 
 /// True for tests of fields that the packets of a flow share.
 pub(super) fn is_of_flow(test: &Test) -> bool {
+    const FRAGMENT_WORD: u16 = HEADER4.fragment_word;
+    const PROTOCOL_WORD: u16 = HEADER4.protocol_word;
     let common = match test.offset {
-        FRAGMENT_WORD => MORE_FRAGMENTS | FRAGMENT_OFFSET,
-        PROTOCOL_WORD => 0xff << PROTOCOL_SHIFT,
+        FRAGMENT_WORD => HEADER4.more_fragments | HEADER4.fragment_offset,
+        PROTOCOL_WORD => 0xff << HEADER4.protocol_shift,
         SOURCE_WORD | DESTINATION_WORD | PORTS_WORD => u32::MAX,
         _ => 0,
     };
@@ -75,22 +131,40 @@ pub(super) fn always() -> Expr<Test> {
     Expr::Is(Test::new(0, 0, 0))
 }
 
-/// The packet has this protocol; `None` if any protocol will do.
-fn protocol(protocol: Protocol) -> Option<Expr<Test>> {
-    let is = |number: u8| {
-        let shifted = |byte: u8| u32::from(byte) << PROTOCOL_SHIFT;
-        Expr::Is(Test::new(PROTOCOL_WORD, shifted(number), shifted(0xff)))
-    };
-    match protocol {
-        Protocol::Number(number) => Some(is(number)),
-        Protocol::TcpOrUdp => Some(Expr::Any(vec![is(TCP), is(UDP)])),
-        Protocol::Any => None,
+/// A test that no packet passes.
+fn never() -> Expr<Test> {
+    always().negate()
+}
+
+impl Header {
+    /// The packet has this protocol; `None` if any protocol will do.
+    fn has_protocol(&self, protocol: Protocol) -> Option<Expr<Test>> {
+        let is = |number: u8| {
+            let shifted = |byte: u8| u32::from(byte) << self.protocol_shift;
+            Expr::Is(Test::new(self.protocol_word, shifted(number), shifted(0xff)))
+        };
+        match protocol {
+            Protocol::Number(number) => Some(is(number)),
+            Protocol::TcpOrUdp => Some(Expr::Any(vec![is(TCP), is(UDP)])),
+            Protocol::Any => None,
+        }
+    }
+
+    /// The packet has a transport header: it is not a later fragment.
+    fn is_first_fragment(&self) -> Expr<Test> {
+        Expr::Is(Test::new(self.fragment_word, 0, self.fragment_offset))
     }
 }
 
-/// The packet has a transport header: it is not a later fragment.
-fn first_fragment() -> Expr<Test> {
-    Expr::Is(Test::new(FRAGMENT_WORD, 0, FRAGMENT_OFFSET))
+/// The four words of an address, as far as `mask` covers them.
+fn address6(offset: u16, value: u128, mask: u128) -> Expr<Test> {
+    let word = |number: u128, nth: u32| (number >> (96 - 32 * nth)) as u32;
+    let places = (0..4).zip((offset..).step_by(4));
+    let covered = places.filter(|&(nth, _)| word(mask, nth) != 0);
+    let tests: Vec<_> = covered
+        .map(|(nth, at)| Expr::Is(Test::new(at, word(value, nth), word(mask, nth))))
+        .collect();
+    if tests.is_empty() { always() } else { Expr::All(tests) }
 }
 
 fn either_end(
@@ -167,5 +241,5 @@ fn compare_greater(mut value: u32, mut mask: u32, test: impl Fn(u32, u32) -> Tes
             Some(rest) => Expr::Any(vec![part, rest]),
         })
     });
-    whole.unwrap_or_else(|| always().negate())
+    whole.unwrap_or_else(never)
 }

@@ -1,6 +1,9 @@
 //! The rules of IPFilter and the patterns of IPClassifier: `allow src 10.0.0.0/8 && tcp port 80`.
 
+mod case;
+mod cases;
 mod check;
+mod header6;
 mod lower;
 mod names;
 mod parser;
@@ -11,9 +14,10 @@ use std::fmt;
 use std::sync::OnceLock;
 
 use millrace_core::args::Scope;
+use millrace_lang::nearest;
 
 use super::decision::Program;
-use super::expr::Expr;
+use super::expr::{Expr, Folded};
 use super::finding::Finding;
 use super::grouped::Grouped;
 use super::insn::{Form, Jump, Test};
@@ -21,6 +25,11 @@ use super::layout::{Layout, NETWORK, TRANSPORT};
 use super::live::{LiveRules, Rule};
 use super::matcher::Matcher;
 use super::next::Otherwise;
+use case::Case;
+use cases::Cases;
+use primitive::{Condition, Primitive};
+
+pub use case::State;
 
 /// A compiled list of rules: the first rule whose expression holds decides about a packet.
 ///
@@ -37,6 +46,8 @@ pub struct FilterProgram {
 struct Looks {
     at_mac: bool,
     at_transport: bool,
+    /// The states of connections.
+    at_state: bool,
     /// Fields that are not common to the packets of a flow.
     past_flow: bool,
 }
@@ -66,6 +77,7 @@ enum Running {
         /// Whether there are so few rules that a change recompiles them all.
         few: bool,
     },
+    Cases(Box<Cases>),
 }
 
 /// The parts of a packet that IP programs test. Each runs to the end of the packet; a part that the packet does not
@@ -78,6 +90,9 @@ pub struct IpSections<'a> {
     pub network: &'a [u8],
     /// From the transport header on.
     pub transport: &'a [u8],
+    /// The number of its connection's [`State`]. As a number, because the compiler would keep in a state's spare values
+    /// whether there are sections at all, which costs every packet a few instructions.
+    pub state: u8,
 }
 
 impl<'a> IpSections<'a> {
@@ -164,6 +179,7 @@ impl FilterProgram {
         match &self.running {
             Running::Program { matcher, .. } => matcher.classify(packet.in_order()),
             Running::Index { live, .. } => live.classify(packet.in_order()),
+            Running::Cases(cases) => cases.classify(packet),
         }
     }
 
@@ -200,6 +216,7 @@ impl FilterProgram {
                     ports,
                 );
             }
+            Running::Cases(cases) => cases.classify_all(packets, sections, otherwise, ports),
         }
     }
 
@@ -209,6 +226,7 @@ impl FilterProgram {
         match &self.running {
             Running::Program { grouped, .. } => grouped.constant().is_some(),
             Running::Index { live, .. } => live.constant().is_some(),
+            Running::Cases(_) => false,
         }
     }
 
@@ -224,6 +242,12 @@ impl FilterProgram {
         self.looks.at_transport
     }
 
+    /// True if rules ask for the state of connections.
+    #[inline(always)]
+    pub fn looks_at_state(&self) -> bool {
+        self.looks.at_state
+    }
+
     /// True if rules test only fields that the packets of a flow share: addresses, protocol, the first four bytes of
     /// the transport header, and whether the packet is a fragment.
     pub fn looks_at_flow_alone(&self) -> bool {
@@ -235,11 +259,17 @@ impl FilterProgram {
         self.outputs.get(output).copied().unwrap_or(false)
     }
 
-    /// The engine in use.
+    /// The engine in use; for rules that are compiled for several cases, the one of most rules.
     pub fn engine(&self) -> Engine {
         match &self.running {
             Running::Program { .. } => Engine::Program,
             Running::Index { .. } => Engine::Index,
+            Running::Cases(cases) => {
+                match cases.programs().any(|it| it.engine() == Engine::Index) {
+                    true => Engine::Index,
+                    false => Engine::Program,
+                }
+            }
         }
     }
 
@@ -248,6 +278,7 @@ impl FilterProgram {
         match &self.running {
             Running::Program { matcher, .. } => matcher.bytes(),
             Running::Index { live, .. } => live.bytes(),
+            Running::Cases(cases) => cases.programs().map(FilterProgram::bytes).sum(),
         }
     }
 }
@@ -271,8 +302,12 @@ impl FilterProgram {
             return Err(compiler.findings);
         }
         let Running::Index { live, few: false, .. } = &self.running else { return Ok(None) };
-        let looks = Looks::of(&Program::from_rules(&compiler.rules, Layout::Ip, 0));
-        let live = compiler.rules.pop().and_then(|rule| live.with(place, rule));
+        if compiler.differs_by_case() {
+            return Ok(None);
+        }
+        let mut rules = lowered(&compiler.rules, Case::ONLY);
+        let looks = Looks::of(&Program::from_rules(&rules, Layout::Ip, 0));
+        let live = rules.pop().and_then(|rule| live.with(place, rule));
         Ok(live.map(|live| self.changed(live, self.looks.and(looks))))
     }
 
@@ -291,7 +326,9 @@ impl FilterProgram {
     #[must_use]
     pub fn renewed(&self) -> Self {
         match &self.running {
-            Running::Program { .. } | Running::Index { few: true, .. } => self.clone(),
+            Running::Program { .. } | Running::Index { few: true, .. } | Running::Cases(_) => {
+                self.clone()
+            }
             Running::Index { live, few: false, .. } => {
                 self.changed(LiveRules::new(live.rules().cloned().collect()), self.looks)
             }
@@ -324,6 +361,7 @@ impl Looks {
         Self {
             at_mac: tests().any(|test| test.offset < NETWORK),
             at_transport: tests().any(|test| test.offset >= TRANSPORT),
+            at_state: false,
             past_flow: !tests().all(|test| lower::is_of_flow(&test)),
         }
     }
@@ -333,6 +371,7 @@ impl Looks {
         Self {
             at_mac: self.at_mac || other.at_mac,
             at_transport: self.at_transport || other.at_transport,
+            at_state: self.at_state || other.at_state,
             past_flow: self.past_flow || other.past_flow,
         }
     }
@@ -347,6 +386,7 @@ impl fmt::Display for FilterProgram {
                 let program = || Grouped::new(&merge(&rules, Form::Click));
                 grouped.get_or_init(program).fmt(out)
             }
+            Running::Cases(cases) => cases.fmt(out),
         }
     }
 }
@@ -354,7 +394,7 @@ impl fmt::Display for FilterProgram {
 struct Compiler<'a> {
     scope: &'a Scope<'a>,
     outputs: usize,
-    rules: Vec<(Expr<Test>, Jump)>,
+    rules: Vec<(Expr<Primitive>, Jump)>,
     findings: Vec<Finding>,
 }
 
@@ -384,10 +424,26 @@ impl<'a> Compiler<'a> {
             },
         };
         let output = output.unwrap_or_else(|message: String| {
-            self.findings.push(Finding::error(argument, action.range.clone(), message));
+            let error = Finding::error(argument, action.range.clone(), message);
+            self.findings.push(error.help(self.actions(action.text)));
             Jump::Drop
         });
         self.add_expression(argument, rule.len(), expression, output);
+    }
+
+    /// What a rule may begin with, after it began with `given`.
+    fn actions(&self, given: &str) -> String {
+        match nearest(given, ["allow", "deny", "drop"]) {
+            Some(near) if near != given => format!("did you mean ‘{near}’?"),
+            _ => match self.outputs {
+                0 => "no output is connected: a rule begins with ‘deny’ or ‘drop’".to_owned(),
+                1 => "a rule begins with ‘allow’, ‘deny’, ‘drop’ or 0, the only output".to_owned(),
+                n => format!(
+                    "a rule begins with ‘allow’, ‘deny’, ‘drop’ or an output, 0 to {}",
+                    n - 1
+                ),
+            },
+        }
     }
 
     /// Adds a rule whose expression consists of these words; `end` is the end of the rule.
@@ -399,17 +455,17 @@ impl<'a> Compiler<'a> {
         output: Jump,
     ) {
         let expr = match words {
-            [] => Ok(lower::always()),
-            [all] if ["-", "any", "all"].contains(&all.text) => Ok(lower::always()),
-            words => parser::parse(words, end, argument, self.scope, &mut self.findings)
-                .map(|expr| expr.flat_map(&mut lower::lower)),
+            [] => Ok(always()),
+            [all] if ["-", "any", "all"].contains(&all.text) => Ok(always()),
+            words => parser::parse(words, end, argument, self.scope, &mut self.findings),
         };
         match expr {
             Ok(expr) => self.rules.push((expr, output)),
             Err(finding) => {
                 // An error after another one may disappear once that is corrected.
-                let known = |known: &Finding| known.is_error && known.argument == argument;
-                if !self.findings.iter().any(known) {
+                let own = |known: &&Finding| known.argument == argument;
+                let mut known = self.findings.iter().rev().take_while(own);
+                if !known.any(|known| known.is_error) {
                     self.findings.push(finding);
                 }
             }
@@ -420,36 +476,96 @@ impl<'a> Compiler<'a> {
         if self.findings.iter().any(|finding| finding.is_error) {
             return Err(self.findings);
         }
-        let original = Program::from_rules(&self.rules, Layout::Ip, 0);
+        let program = match self.differs_by_case() {
+            true => FilterProgram::of_cases(engine, &self.rules, self.outputs),
+            false => FilterProgram::new(engine, lowered(&self.rules, Case::ONLY), self.outputs),
+        };
+        Ok((program, self.findings))
+    }
+
+    /// Whether rules have words that Click's rules do not have.
+    fn differs_by_case(&self) -> bool {
+        self.rules.iter().any(|(expr, _)| expr.has(&Primitive::differs_by_case))
+    }
+}
+
+/// A condition that every packet satisfies.
+fn always() -> Expr<Primitive> {
+    Expr::Is(Primitive::any(Condition::Constant(true)))
+}
+
+/// The rules for the packets of a case.
+fn lowered(rules: &[(Expr<Primitive>, Jump)], case: Case) -> Vec<(Expr<Test>, Jump)> {
+    let lower = |expr: &Expr<Primitive>| expr.flat_map(&mut |one| lower::lower(one, case));
+    rules.iter().map(|(expr, output)| (lower(expr), *output)).collect()
+}
+
+/// The rules that can decide about a packet.
+fn decisive(rules: Vec<(Expr<Test>, Jump)>) -> Vec<(Expr<Test>, Jump)> {
+    let mut decisive = Vec::new();
+    for (expr, output) in rules {
+        match expr.folded() {
+            Folded::Never => {}
+            Folded::Depends(expr) => decisive.push((expr, output)),
+            Folded::Always => {
+                decisive.push((lower::always(), output));
+                break;
+            }
+        }
+    }
+    decisive
+}
+
+impl FilterProgram {
+    /// The program of rules that treat all cases alike.
+    fn new(engine: Engine, rules: Vec<(Expr<Test>, Jump)>, count: usize) -> Self {
+        let original = Program::from_rules(&rules, Layout::Ip, 0);
         let looks = Looks::of(&original);
         let is_many = match engine {
-            Engine::Fitting => self.rules.len() >= FilterProgram::MANY_RULES,
+            Engine::Fitting => rules.len() >= Self::MANY_RULES,
             Engine::Program => false,
             Engine::Index => true,
         };
-        let (running, outputs) = if is_many {
-            let live = Box::new(LiveRules::new(self.rules.into()));
-            let outputs = (0..).map(|output| live.reaches(output)).take(self.outputs).collect();
-            (Running::Index { live, grouped: OnceLock::new(), few: false }, outputs)
-        } else {
-            let program = merge(&self.rules, Form::Click);
-            let exact = merge(&self.rules, Form::Exact);
-            let matcher = Box::new(Matcher::for_programs(&program, &exact, original.insns()));
-            let outputs = (0..).map(|output| program.reaches(output)).take(self.outputs).collect();
-            let grouped = Grouped::new(&program);
-            let is_small = engine == Engine::Program || matcher.is_small();
-            let index = (!is_small).then(|| LiveRules::new(self.rules.into()));
-            // If the index finds that all packets have the same destination and the program does not, packets without
-            // headers do not have that destination.
-            let running = match index.filter(|index| index.constant().is_none()) {
-                None => Running::Program { grouped, matcher },
-                Some(live) => {
-                    Running::Index { live: Box::new(live), grouped: grouped.into(), few: true }
-                }
-            };
-            (running, outputs)
+        if is_many {
+            let live = Box::new(LiveRules::new(rules.into()));
+            let outputs = (0..).map(|output| live.reaches(output)).take(count).collect();
+            let running = Running::Index { live, grouped: OnceLock::new(), few: false };
+            return Self { running, outputs, looks };
+        }
+        let program = merge(&rules, Form::Click);
+        let exact = merge(&rules, Form::Exact);
+        let matcher = Box::new(Matcher::for_programs(&program, &exact, original.insns()));
+        let outputs = (0..).map(|output| program.reaches(output)).take(count).collect();
+        let grouped = Grouped::new(&program);
+        let is_small = engine == Engine::Program || matcher.is_small();
+        let index = (!is_small).then(|| LiveRules::new(rules.into()));
+        // If the index finds that all packets have the same destination and the program does not, packets without
+        // headers do not have that destination.
+        let running = match index.filter(|index| index.constant().is_none()) {
+            None => Running::Program { grouped, matcher },
+            Some(live) => {
+                Running::Index { live: Box::new(live), grouped: grouped.into(), few: true }
+            }
         };
-        Ok((FilterProgram { running, outputs, looks }, self.findings))
+        Self { running, outputs, looks }
+    }
+
+    /// The program of rules that differ by case.
+    fn of_cases(engine: Engine, rules: &[(Expr<Primitive>, Jump)], count: usize) -> Self {
+        let cases = Cases::new(
+            |case| decisive(lowered(rules, case)),
+            |rules| FilterProgram::new(engine, rules, count),
+        );
+        let reaches = |output| cases.programs().any(|program| program.reaches(output));
+        let outputs = (0..count).map(reaches).collect();
+        let asks = |one: &Primitive| matches!(one.condition, Condition::State(_));
+        let looks = Looks {
+            at_mac: cases.programs().any(FilterProgram::looks_at_mac),
+            at_transport: cases.programs().any(FilterProgram::looks_at_transport),
+            at_state: rules.iter().any(|(expr, _)| expr.has(&asks)),
+            past_flow: true,
+        };
+        Self { running: Running::Cases(Box::new(cases)), outputs, looks }
     }
 }
 

@@ -2,10 +2,12 @@
 
 use millrace_core::args::Scope;
 use millrace_core::names::{NumberKind, TCP_OR_UDP, TRANSPORT};
+use millrace_lang::nearest;
 
+use super::case::State;
 use super::primitive::{
-    DSCP, HEADER_LENGTH, ICMP_TYPE, ID, Kind, LENGTH, Protocol, TCP, TCP_WINDOW, TOS, TTL, UDP,
-    VERSION,
+    DSCP, Extension, HEADER_LENGTH, ICMP_TYPE, ICMP6, ICMP6_TYPE, ID, Kind, LENGTH, Protocol, TCP,
+    TCP_WINDOW, TOS, TTL, UDP, VERSION,
 };
 
 /// The meaning of a word.
@@ -43,12 +45,55 @@ const KINDS: [(&str, Kind); 18] = [
     ("win", Kind::Field(TCP_WINDOW)),
 ];
 
+/// The words that do so after `ip6`; elsewhere they may be names of addresses.
+const KINDS_OF_IP6: [(&str, Kind); 2] = [("ext", Kind::Extension), ("hlim", Kind::Field(TTL))];
+
 /// Words of the language, which are not names even if something has that name.
-const SYNTAX: [&str; 6] = ["dest", "dst", "ether", "ip", "not", "src"];
+const SYNTAX: [&str; 7] = ["dest", "dst", "ether", "ip", "ip6", "not", "src"];
+
+/// Words that join or replace conditions.
+const OPERATORS: [&str; 7] = ["all", "and", "any", "false", "mask", "or", "true"];
+
+/// The protocols that are named most often, for suggestions.
+const PROTOCOLS: [&str; 6] = ["gre", "icmp", "icmp6", "sctp", "tcp", "udp"];
 
 /// The flags of RFC 9293, 3.1, that `tcp opt` accepts.
 const TCP_OPTIONS: [(&str, u32); 6] =
     [("ack", 0x10), ("fin", 0x01), ("psh", 0x08), ("rst", 0x04), ("syn", 0x02), ("urg", 0x20)];
+
+/// The types of ICMPv6 messages (RFC 4443, 2710, 4861).
+const ICMP6_TYPES: [(&str, u32); 14] = [
+    ("unreachable", 1),
+    ("toobig", 2),
+    ("timeexceeded", 3),
+    ("parameterproblem", 4),
+    ("echo", 128),
+    ("echo-reply", 129),
+    ("listenerquery", 130),
+    ("listenerreport", 131),
+    ("listenerdone", 132),
+    ("routersolicit", 133),
+    ("routeradvert", 134),
+    ("neighborsolicit", 135),
+    ("neighboradvert", 136),
+    ("redirect", 137),
+];
+
+/// The subject that a word names after `ip6` alone.
+pub(super) fn of_ip6(word: &str) -> Option<Kind> {
+    KINDS_OF_IP6.iter().find(|(name, _)| *name == word).map(|(_, kind)| *kind)
+}
+
+/// The number that a word means only as a value of this kind.
+pub(super) fn only_with(kind: Kind, word: &str) -> Option<u32> {
+    let extensions = Extension::ALL.map(|extension| (extension.name, extension.number.into()));
+    let names: &[(&str, u32)] = match kind {
+        Kind::Extension => &extensions,
+        Kind::Field(ICMP6_TYPE) => &ICMP6_TYPES,
+        _ => &[],
+    };
+    names.iter().find(|(name, _)| *name == word).map(|(_, number)| *number)
+}
 
 /// The meaning of a word in a condition about `kind` and packets of `protocol`, as far as these are known.
 pub(super) fn meaning(
@@ -70,7 +115,12 @@ pub(super) fn meaning(
     let ports = [Some(Protocol::TcpOrUdp), None];
     let transport =
         |wanted: u8| protocol == Some(Protocol::Number(wanted)) || ports.contains(&protocol);
+    let extension = only_with(Kind::Extension, word).filter(|_| kind == Some(Kind::Extension));
+    let of_icmp6 = protocol == Some(Protocol::Number(ICMP6));
+    let message = only_with(Kind::Field(ICMP6_TYPE), word).filter(|_| of_icmp6);
     let candidates = [
+        (Kind::Extension, extension, true),
+        (Kind::Field(ICMP6_TYPE), message, true),
         (Kind::Protocol, number(NumberKind::IpProtocol), true),
         (Kind::Port, number(NumberKind::Port(TCP)), transport(TCP)),
         (Kind::Port, number(NumberKind::Port(UDP)), transport(UDP)),
@@ -99,6 +149,33 @@ pub(super) fn meaning(
             let given = spelled(kind, protocol, word);
             Meaning::Wrong(format!("‘{given}’ is {what}; try {}", tries.join(", ")))
         }
+    }
+}
+
+/// Whether a word begins with a letter and means nothing.
+pub(super) fn is_unknown(word: &str, scope: &Scope<'_>) -> bool {
+    word.starts_with(|first: char| first.is_ascii_alphabetic())
+        && !SYNTAX.contains(&word)
+        && !OPERATORS.contains(&word)
+        && meaning(word, None, None, scope) == Meaning::Nothing
+}
+
+/// The help about a word that means nothing: the word that was probably meant.
+pub(super) fn unknown(word: &str) -> String {
+    let near = match word {
+        "sport" | "srcport" => Some("src port"),
+        "dport" | "dstport" => Some("dst port"),
+        _ => {
+            let kinds = KINDS.iter().map(|(name, _)| *name);
+            let options = TCP_OPTIONS.iter().map(|(name, _)| *name);
+            let states = State::ALL.map(State::word);
+            let all = OPERATORS.into_iter().chain(kinds).chain(SYNTAX).chain(PROTOCOLS);
+            nearest(word, all.chain(options).chain(states))
+        }
+    };
+    match near {
+        Some(near) => format!("‘{word}’ is unknown; did you mean ‘{near}’?"),
+        None => format!("‘{word}’ is neither a keyword nor a known name, number or address"),
     }
 }
 

@@ -8,17 +8,20 @@
 //! condition   = "true" | "false" | { qualifier } ["[" position "]"] ["&" mask] [operator] [value]
 //! ```
 
-use std::net::Ipv4Addr;
+use std::net::{Ipv4Addr, Ipv6Addr};
 use std::ops::Range;
 
 use millrace_core::args::{self, Arg, Scope};
-use millrace_core::net::{EtherAddress, Ipv4Prefix};
+use millrace_core::net::{EtherAddress, Ipv4Prefix, Ipv6Prefix};
 
 use super::super::expr::Expr;
 use super::super::finding::Finding;
+use super::case::State;
 use super::check::{Draft, Header, Mask, Previous, Value};
 use super::names::{self, Meaning};
-use super::primitive::{Condition, Ends, Field, Kind, Operator, Primitive};
+use super::primitive::{
+    Condition, Ends, Field, ICMP_TYPE, ICMP6, ICMP6_TYPE, Kind, Operator, Primitive, Protocol,
+};
 use super::words::Word;
 
 /// The maximum nesting of parentheses, `!` and `?`.
@@ -161,7 +164,14 @@ impl<'a> Parser<'a> {
                 let constant = Condition::Constant((constant == "true") != negated);
                 return Ok(Some(Expr::Is(Primitive::any(constant))));
             }
-            Some(_) => {}
+            Some(word) => {
+                if let Some(state) = self.state(word) {
+                    self.at += 1;
+                    self.previous = Previous::default();
+                    let condition = Expr::Is(Primitive::any(Condition::State(state)));
+                    return Ok(Some(if negated { condition.negate() } else { condition }));
+                }
+            }
         }
         let mut draft = Draft::EMPTY;
         let errors = self.findings.len();
@@ -186,7 +196,8 @@ impl<'a> Parser<'a> {
         let usable = self.value(&mut draft)?;
         if self.at == first {
             let word = self.peek().unwrap_or_default();
-            return Err(self.error_here(format!("empty term near ‘{word}’")));
+            let error = self.error_here(format!("empty term near ‘{word}’"));
+            return Err(error.help(names::unknown(word)));
         }
         let usable = usable && self.findings.len() == errors;
         let condition = if usable { self.checked(draft, first) } else { PLACEHOLDER };
@@ -194,10 +205,31 @@ impl<'a> Parser<'a> {
         Ok(Some(if negated { condition.negate() } else { condition }))
     }
 
+    /// The state of connections that a word stands for, unless the configuration gave that name to an address.
+    fn state(&self, word: &str) -> Option<State> {
+        let state = State::named(word)?;
+        let is_address =
+            self.read::<Ipv4Addr>(word).is_some() || self.read::<Ipv6Addr>(word).is_some();
+        (!is_address).then_some(state)
+    }
+
     /// The words that name the subject of a condition.
     fn qualifiers(&mut self, draft: &mut Draft, negated: &mut bool) {
-        while let Some(word) = self.peek() {
-            match names::meaning(word, None, None, self.scope) {
+        // The names of extension headers may be words with a meaning of their own.
+        while let Some(word) = self.peek()
+            && draft.kind != Some(Kind::Extension)
+        {
+            let of_six = Some(word).filter(|_| draft.header == Some(Header::Ip6));
+            let meaning = match of_six.and_then(names::of_ip6).filter(|_| draft.kind.is_none()) {
+                Some(kind) => Meaning::Kind(kind),
+                None => names::meaning(word, None, None, self.scope),
+            };
+            match meaning {
+                Meaning::Kind(Kind::Field(ICMP_TYPE))
+                    if draft.protocol == Some(Protocol::Number(ICMP6)) && draft.kind.is_none() =>
+                {
+                    draft.kind = Some(Kind::Field(ICMP6_TYPE));
+                }
                 Meaning::Kind(kind) => {
                     if draft.kind.is_some() {
                         self.report_here("type specified twice");
@@ -221,6 +253,7 @@ impl<'a> Parser<'a> {
                     }
                     "dst" | "dest" => self.set_ends(draft, Ends::Destination),
                     "ip" if draft.header.is_none() => draft.header = Some(Header::Ip),
+                    "ip6" if draft.header.is_none() => draft.header = Some(Header::Ip6),
                     "ether" if draft.header.is_none() => draft.header = Some(Header::Ether),
                     "not" | "!" => *negated = !*negated,
                     _ => return,
@@ -247,7 +280,7 @@ impl<'a> Parser<'a> {
         draft.ends = Some(ends);
     }
 
-    fn set_protocol(&mut self, draft: &mut Draft, protocol: super::primitive::Protocol) {
+    fn set_protocol(&mut self, draft: &mut Draft, protocol: Protocol) {
         if draft.protocol.is_some_and(|before| before != protocol) {
             self.report_here("transport protocol specified twice");
         }
@@ -292,7 +325,7 @@ impl<'a> Parser<'a> {
             && let Some(address) = self.read::<Ipv4Addr>(word)
         {
             Mask::Address(address.to_bits())
-        } else if draft.header != Some(Header::Ip)
+        } else if ![Some(Header::Ip), Some(Header::Ip6)].contains(&draft.header)
             && let Some(address) = self.read::<EtherAddress>(word)
         {
             Mask::Ether(address.octets())
@@ -311,6 +344,11 @@ impl<'a> Parser<'a> {
     /// useless.
     fn value(&mut self, draft: &mut Draft) -> Parsed<bool> {
         let Some(word) = self.peek() else { return Ok(true) };
+        if let Some(value) = self.inherited(word, draft) {
+            draft.value = value;
+            self.at += 1;
+            return Ok(true);
+        }
         match names::meaning(word, draft.kind, draft.protocol, self.scope) {
             Meaning::Wrong(message) => {
                 self.report_here(message);
@@ -330,6 +368,14 @@ impl<'a> Parser<'a> {
         Ok(true)
     }
 
+    /// The value that a word names as the value of the previous condition did: `icmp6 type echo or echo-reply`. These
+    /// are names that mean something else, or nothing, elsewhere.
+    fn inherited(&self, word: &str, draft: &Draft) -> Option<Value> {
+        let alone = draft.kind.is_none() && draft.protocol.is_none() && draft.ends.is_none();
+        let kind = self.previous.kind.filter(|_| alone)?;
+        names::only_with(kind, word).map(|number| Value::Of(kind, number))
+    }
+
     /// A number or an address.
     fn plain_value(&mut self, word: &str, draft: &Draft) -> Parsed<Option<Value>> {
         if let Some(number) = self.number(word)? {
@@ -339,7 +385,7 @@ impl<'a> Parser<'a> {
             address: prefix.address().to_bits(),
             mask: prefix.mask().to_bits(),
         };
-        if draft.header != Some(Header::Ether) {
+        if [None, Some(Header::Ip)].contains(&draft.header) {
             if let Some(address) = self.read::<Ipv4Addr>(word) {
                 if let Some(mask) = self.mask_word() {
                     self.at += 2;
@@ -353,8 +399,29 @@ impl<'a> Parser<'a> {
                 return Ok(Some(net(prefix)));
             }
         }
-        let ether = (draft.header != Some(Header::Ip)).then(|| self.read::<EtherAddress>(word));
-        Ok(ether.flatten().map(|address| Value::Ether(address.octets())))
+        if [None, Some(Header::Ether)].contains(&draft.header)
+            && let Some(address) = self.read::<EtherAddress>(word)
+        {
+            return Ok(Some(Value::Ether(address.octets())));
+        }
+        if draft.header == Some(Header::Ether) {
+            return Ok(None);
+        }
+        Ok(self.value6(word, draft))
+    }
+
+    /// An IPv6 address or network.
+    fn value6(&self, word: &str, draft: &Draft) -> Option<Value> {
+        let address = self.read::<Ipv6Addr>(word).map(|address| Value::Address6(address.to_bits()));
+        // A name can denote both a host and a network.
+        if address.is_some() && draft.kind != Some(Kind::Net) {
+            return address;
+        }
+        let net = |prefix: Ipv6Prefix| Value::Net6 {
+            address: prefix.address().to_bits(),
+            mask: prefix.mask().to_bits(),
+        };
+        self.read(word).map(net).or(address)
     }
 
     /// The mask of `ADDRESS mask MASK`.
@@ -393,13 +460,20 @@ impl<'a> Parser<'a> {
         let mut warn = |message| {
             self.findings.push(Finding::warning(argument, range.clone(), message));
         };
+        let without_value = matches!(draft.value, Value::Missing);
         match draft.check(&self.previous, &mut warn) {
             Ok(checked) => {
                 self.previous = checked.previous;
                 checked.primitive
             }
             Err(message) => {
-                self.findings.push(Finding::error(argument, range, message));
+                let error = Finding::error(argument, range, message);
+                self.findings.push(match self.peek() {
+                    Some(word) if without_value && names::is_unknown(word, self.scope) => {
+                        error.help(names::unknown(word))
+                    }
+                    _ => error,
+                });
                 PLACEHOLDER
             }
         }
@@ -407,7 +481,7 @@ impl<'a> Parser<'a> {
 }
 
 /// Replaces a condition whose error has been reported.
-const PLACEHOLDER: Primitive = Primitive { protocol: None, condition: Condition::Constant(true) };
+const PLACEHOLDER: Primitive = Primitive::any(Condition::Constant(true));
 
 /// Words and positions.
 impl<'a> Parser<'a> {
@@ -492,5 +566,10 @@ fn byte_range(text: &str) -> Option<(u32, u32)> {
 /// The last byte of a header that can be tested: for the IP header because the offsets of the transport header follow,
 /// for others because Click allows no more.
 fn max_position(draft: &Draft) -> u32 {
-    if draft.protocol.is_some() { 8191 } else { 255 }
+    match (draft.protocol, draft.header) {
+        (Some(_), _) => 8191,
+        // The header has 40 bytes.
+        (None, Some(Header::Ip6)) => 39,
+        (None, _) => 255,
+    }
 }

@@ -2,6 +2,10 @@
 
 use std::fmt;
 
+use millrace_core::headers::protocol;
+
+use super::case::{Family, State};
+
 /// The subject of a condition, as far as its words name it.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Kind {
@@ -11,6 +15,8 @@ pub(super) enum Kind {
     Protocol,
     Port,
     TcpOption,
+    /// An IPv6 extension header.
+    Extension,
     Fragment,
     Unfragmented,
     Ect,
@@ -21,7 +27,12 @@ pub(super) enum Kind {
 impl Kind {
     /// True for kinds that a number can inherit: `port 80 or 81`.
     pub(super) fn takes_numbers(self) -> bool {
-        matches!(self, Kind::Protocol | Kind::Port | Kind::Field(_))
+        matches!(self, Kind::Protocol | Kind::Port | Kind::Extension | Kind::Field(_))
+    }
+
+    /// True for fields of the IPv4 header that IPv6 headers do not have.
+    pub(super) fn is_of_ip4_alone(self) -> bool {
+        [Kind::Field(LENGTH), Kind::Field(ID), Kind::Field(HEADER_LENGTH)].contains(&self)
     }
 
     /// True for kinds of which a packet has a source and a destination.
@@ -75,12 +86,16 @@ pub(super) const TCP_WINDOW: Field = Field::of(TCP, 14 * 8, 16);
 /// Type (RFC 792).
 pub(super) const ICMP_TYPE: Field = Field::of(ICMP, 0, 8);
 
+/// Type (RFC 4443).
+pub(super) const ICMP6_TYPE: Field = Field::of(ICMP6, 0, 8);
+
 /// The bits of the congestion field in the type of service (RFC 3168).
 pub(super) const ECN_MASK: u32 = 3;
 /// Congestion experienced.
 pub(super) const ECN_CE: u32 = 3;
 
 pub(super) const ICMP: u8 = 1;
+pub(super) const ICMP6: u8 = 58;
 pub(super) const TCP: u8 = 6;
 pub(super) const UDP: u8 = 17;
 /// RFC 4340; its header begins with ports, as TCP's and UDP's do.
@@ -160,10 +175,11 @@ pub(super) struct Comparison {
     pub(super) negated: bool,
 }
 
-/// A condition whose words have been checked: the protocol that the packet must have, if any, and the condition that
-/// must hold in addition.
+/// A condition whose words have been checked: the IP version and the protocol that the packet must have, if any, and the
+/// condition that must hold in addition.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) struct Primitive {
+    pub(super) family: Option<Family>,
     pub(super) protocol: Option<Protocol>,
     pub(super) condition: Condition,
 }
@@ -175,12 +191,18 @@ pub(super) enum Condition {
     Constant(bool),
     /// `src host 10.0.0.1`, `net 10.0.0.0/8`. Numbers are in network order.
     Address { ends: Ends, value: u32, mask: u32, negated: bool },
+    /// `src host 2001:db8::1`, `ip6 net 2001:db8::/32`. The most significant byte comes first.
+    Address6 { ends: Ends, value: u128, mask: u128, negated: bool },
     /// `ether host 1:2:3:4:5:6`.
     Ether { ends: Ends, value: [u8; 6], mask: [u8; 6], negated: bool },
     /// `ip proto > 6`; without a comparison, only the protocol of the primitive.
     Protocol(Option<Comparison>),
     /// `ip frag`.
     Fragment { negated: bool },
+    /// `ip6 ext routing`.
+    Extension(Extension),
+    /// `established`.
+    State(State),
     /// `port 80`.
     Port { ends: Ends, comparison: Comparison },
     /// `tcp opt syn`: all these bits of the flags are set.
@@ -191,8 +213,38 @@ pub(super) enum Condition {
 
 impl Primitive {
     /// A condition on packets of any protocol.
-    pub(super) fn any(condition: Condition) -> Self {
-        Self { protocol: None, condition }
+    pub(super) const fn any(condition: Condition) -> Self {
+        Self { family: None, protocol: None, condition }
+    }
+}
+
+/// An IPv6 extension header (RFC 8200, 4; RFC 4302).
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) struct Extension {
+    /// What rules call it.
+    pub(super) name: &'static str,
+    /// Its number as a next header.
+    pub(super) number: u8,
+}
+
+impl Extension {
+    const fn new(name: &'static str, number: u8) -> Self {
+        Self { name, number }
+    }
+
+    /// All that packets are tested for.
+    pub(super) const ALL: [Extension; 5] = [
+        Extension::new("hop", protocol::HOP_BY_HOP),
+        Extension::new("routing", protocol::ROUTING),
+        Extension::new("frag", protocol::FRAGMENT),
+        Extension::new("auth", protocol::AH),
+        Extension::new("dest", protocol::DESTINATION_OPTIONS),
+    ];
+
+    /// The bit for the extension header with this number among those that a packet has.
+    pub(super) fn bit(number: u8) -> u8 {
+        let place = Self::ALL.iter().position(|extension| extension.number == number);
+        place.map_or(0, |place| 1 << place)
     }
 }
 
@@ -211,6 +263,7 @@ impl fmt::Display for Protocol {
     fn fmt(&self, out: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
             Protocol::Number(ICMP) => out.write_str("icmp"),
+            Protocol::Number(ICMP6) => out.write_str("icmp6"),
             Protocol::Number(2) => out.write_str("igmp"),
             Protocol::Number(4) => out.write_str("ipip"),
             Protocol::Number(TCP) => out.write_str("tcp"),
@@ -231,6 +284,7 @@ impl fmt::Display for Kind {
             Kind::Protocol => "proto",
             Kind::Port => "port",
             Kind::TcpOption => "tcp opt",
+            Kind::Extension => "ip6 ext",
             Kind::Fragment => "ip frag",
             Kind::Unfragmented => "ip unfrag",
             Kind::Ect => "ip ect",
@@ -244,6 +298,7 @@ impl fmt::Display for Kind {
             Kind::Field(TTL) => "ip ttl",
             Kind::Field(TCP_WINDOW) => "tcp win",
             Kind::Field(ICMP_TYPE) => "icmp type",
+            Kind::Field(ICMP6_TYPE) => "icmp6 type",
             Kind::Field(Field { protocol: None, .. }) => "ip[...]",
             Kind::Field(Field { protocol: Some(protocol), .. }) => {
                 return write!(out, "{protocol}[...]");

@@ -57,7 +57,9 @@ impl Packet {
         let mut network = [&self.ip[..], &self.transport].concat();
         network.truncate(length);
         let transport = network.get(20..).unwrap_or_default();
-        program.classify(&IpSections { mac: &self.mac, network: &network, transport })
+        let sections =
+            IpSections { mac: &self.mac, network: &network, transport, ..IpSections::default() };
+        program.classify(&sections)
     }
 }
 
@@ -347,6 +349,23 @@ fn errors_have_a_message_and_a_position() {
 }
 
 #[test]
+fn unknown_words_get_a_suggestion() {
+    for (rule, help) in [
+        ("alow tcp", "did you mean ‘allow’?"),
+        ("permit tcp", "a rule begins with ‘allow’, ‘deny’, ‘drop’ or 0, the only output"),
+        ("allow al", "‘al’ is unknown; did you mean ‘all’?"),
+        ("allow tcp sport 80", "‘sport’ is unknown; did you mean ‘src port’?"),
+        ("allow dst hots 1.2.3.4", "‘hots’ is unknown; did you mean ‘host’?"),
+        ("allow proto tpc", "‘tpc’ is unknown; did you mean ‘tcp’?"),
+        ("allow xyzzy", "‘xyzzy’ is neither a keyword nor a known name, number or address"),
+        ("allow port", ""),
+    ] {
+        let errors = FilterProgram::compile_rules(&[rule], 1, &Scope::builtin()).unwrap_err();
+        assert_eq!(errors[0].help, help, "{rule}");
+    }
+}
+
+#[test]
 fn errors_of_all_rules_are_reported_together() {
     let rules = ["allow port 70000 or ttl 300", "allow tcp", "nonsense (", "drop ip ttl"];
     let findings = FilterProgram::compile_rules(&rules, 1, &Scope::builtin()).unwrap_err();
@@ -562,7 +581,7 @@ proptest! {
         if let Ok((program, _)) = FilterProgram::compile_rules(&[rule], 2, &Scope::builtin()) {
             let from = |start: u8| bytes.get(usize::from(start)..).unwrap_or_default();
             let (mac, network, transport) = (from(mac), from(network), from(transport));
-            let output = program.classify(&IpSections { mac, network, transport });
+            let output = program.classify(&IpSections { mac, network, transport, ..IpSections::default() });
             prop_assert!(output == DROP || output < 2);
         }
     }

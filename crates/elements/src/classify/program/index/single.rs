@@ -10,9 +10,13 @@ use super::super::layout::Layout;
 use super::super::place::Place;
 use super::fields::{self, Field, Part};
 use super::sets::ValueSet;
+use Restricted::{Decided, Open};
 
 /// The maximum number of ranges of a set.
 const MAX_RANGES: usize = 128;
+/// The maximum effort in tests looked at, and for each test of the expression: a few for each bit of the field.
+const MAX_STEPS: usize = 1 << 20;
+const MAX_STEPS_PER_TEST: usize = 256;
 
 /// An expression about one field.
 pub(super) enum Single {
@@ -53,19 +57,6 @@ fn convert(expr: &Expr<Test>, field: &mut Option<Field>) -> Option<Single> {
     })
 }
 
-/// What is known about a packet: bits of the field, or that it lacks the field.
-#[derive(Clone, Copy)]
-enum Known {
-    Bits {
-        value: u32,
-        mask: u32,
-    },
-    /// With the result of a test of missing bytes.
-    Missing {
-        short: bool,
-    },
-}
-
 impl Single {
     /// The values of the field that satisfy the expression, unless they form too many ranges, and whether packets
     /// without the field satisfy it; `None` if that depends on which of its bytes are present. `short` is the result of
@@ -76,74 +67,155 @@ impl Single {
         negated: bool,
         short: bool,
     ) -> Option<(ValueSet, Option<bool>)> {
-        let mut ranges = Vec::new();
-        self.gather(field.bits(), negated, (0, 0), &mut ranges)?;
-        let missing = self.holds(Known::Missing { short }).map(|holds| holds != negated);
-        Some((ValueSet { ranges, missing: missing.unwrap_or(true) }, missing))
+        let mut ranges = Ranges {
+            found: Vec::new(),
+            negated,
+            left: MAX_STEPS + MAX_STEPS_PER_TEST * self.size(),
+        };
+        let mask = u32::MAX >> (32 - field.bits());
+        ranges.gather(&self.restricted(0, 0), mask, 0)?;
+        let missing = self.holds_without(short).map(|holds| holds != negated);
+        Some((ValueSet { ranges: ranges.found, missing: missing.unwrap_or(true) }, missing))
     }
 
-    /// Appends the ranges of the values that begin with the `fixed` upper bits of `value`.
-    fn gather(
-        &self,
-        bits: u32,
-        negated: bool,
-        (value, fixed): (u32, u32),
-        ranges: &mut Vec<(u32, u32)>,
-    ) -> Option<()> {
-        let free = u32::MAX.checked_shr(32 - bits + fixed).unwrap_or(0);
-        let mask = u32::MAX >> (32 - bits) & !free;
-        match self.holds(Known::Bits { value, mask }) {
-            Some(holds) if holds == negated => {}
-            None if free != 0 => {
-                let next = free ^ free >> 1;
-                self.gather(bits, negated, (value, fixed + 1), ranges)?;
-                self.gather(bits, negated, (value | next, fixed + 1), ranges)?;
+    /// The number of tests, and of lists of them.
+    fn size(&self) -> usize {
+        match self {
+            Self::Is { .. } => 1,
+            Self::All(list) | Self::Any(list) | Self::Choose(list) => {
+                1 + list.iter().map(Self::size).sum::<usize>()
             }
-            // All bits together always decide.
-            _ => {
-                match ranges.last_mut() {
-                    Some((_, last)) if last.checked_add(1) == Some(value) => *last = value | free,
-                    _ => ranges.push((value, value | free)),
-                }
-                if ranges.len() > MAX_RANGES {
-                    return None;
-                }
+            Self::Not { of, .. } => 1 + of.size(),
+        }
+    }
+
+    /// Whether the expression holds for a packet without the field, if that is known. `short` is the result of a test of
+    /// missing bytes.
+    fn holds_without(&self, short: bool) -> Option<bool> {
+        match self {
+            Self::Is { is_of_part, .. } => (!is_of_part).then_some(short),
+            Self::All(list) => all(list.iter().map(|one| one.holds_without(short))),
+            Self::Any(list) => {
+                all(list.iter().map(|one| one.holds_without(short).map(|is| !is))).map(|is| !is)
+            }
+            Self::Choose(list) => {
+                let (pairs, last) = list.as_chunks::<2>();
+                let last = last.first().map_or(Some(false), |last| last.holds_without(short));
+                pairs.iter().rev().fold(last, |otherwise, [condition, then]| {
+                    let then = then.holds_without(short);
+                    match condition.holds_without(short) {
+                        Some(true) => then,
+                        Some(false) => otherwise,
+                        None => then.filter(|_| then == otherwise),
+                    }
+                })
+            }
+            Self::Not { of, turns_short } => {
+                of.holds_without(short != *turns_short).map(|holds| !holds)
             }
         }
-        Some(())
     }
 
-    /// Whether the expression holds, if what is known decides it.
-    fn holds(&self, known: Known) -> Option<bool> {
+    /// The expression for fields whose `fixed` bits are those of `value`, without the parts that these decide.
+    fn restricted(&self, value: u32, fixed: u32) -> Restricted {
         match self {
-            Self::Is { value, mask, is_of_part } => match known {
-                Known::Missing { short } => (!is_of_part).then_some(short),
-                Known::Bits { value: bits, mask: fixed } => {
-                    if (value ^ bits) & mask & fixed != 0 {
-                        Some(false)
-                    } else {
-                        (mask & !fixed == 0).then_some(true)
-                    }
+            Self::Is { value: own, mask, is_of_part } => {
+                if (own ^ value) & mask & fixed != 0 {
+                    Decided(false)
+                } else if mask & !fixed == 0 {
+                    Decided(true)
+                } else {
+                    Open(Self::Is { value: *own, mask: *mask, is_of_part: *is_of_part })
                 }
-            },
-            Self::All(list) => all(list, known),
-            Self::Any(list) => any(list, known),
-            Self::Choose(list) => choose(list, known),
-            Self::Not { of, turns_short } => {
-                let known = match known {
-                    Known::Missing { short } => Known::Missing { short: short != *turns_short },
-                    bits @ Known::Bits { .. } => bits,
-                };
-                of.holds(known).map(|holds| !holds)
             }
+            Self::All(list) => several(list, true, value, fixed),
+            Self::Any(list) => several(list, false, value, fixed),
+            Self::Choose(list) => chosen(list, value, fixed),
+            Self::Not { of, turns_short } => match of.restricted(value, fixed) {
+                Decided(holds) => Decided(!holds),
+                Open(of) => Open(Self::Not { of: Box::new(of), turns_short: *turns_short }),
+            },
         }
     }
 }
 
-fn all(list: &[Single], known: Known) -> Option<bool> {
-    let mut whole = Some(true);
+/// What is left of an expression when some bits of the field are known.
+enum Restricted {
+    Decided(bool),
+    Open(Single),
+}
+
+impl Restricted {
+    fn decided(&self) -> Option<bool> {
+        match self {
+            Decided(holds) => Some(*holds),
+            Open(_) => None,
+        }
+    }
+
+    fn into_single(self) -> Single {
+        match self {
+            Decided(true) => Single::All(Vec::new()),
+            Decided(false) => Single::Any(Vec::new()),
+            Open(single) => single,
+        }
+    }
+}
+
+/// All or any of a list: the one `neutral` result changes nothing, the other decides.
+fn several(list: &[Single], neutral: bool, value: u32, fixed: u32) -> Restricted {
+    let mut open = Vec::new();
     for one in list {
-        match one.holds(known) {
+        match one.restricted(value, fixed) {
+            Decided(holds) if holds == neutral => {}
+            Decided(holds) => return Decided(holds),
+            Open(rest) => open.push(rest),
+        }
+    }
+    match (open.len(), neutral) {
+        (0, _) => Decided(neutral),
+        (_, true) => Open(Single::All(open)),
+        (_, false) => Open(Single::Any(open)),
+    }
+}
+
+/// The first alternative whose condition holds: conditions and alternatives take turns; the last may stand alone.
+fn chosen(list: &[Single], value: u32, fixed: u32) -> Restricted {
+    let mut open = Vec::new();
+    let mut answers = Vec::new();
+    let (pairs, last) = list.as_chunks::<2>();
+    let mut end = None;
+    for [condition, then] in pairs {
+        match condition.restricted(value, fixed) {
+            Decided(false) => {}
+            Decided(true) => {
+                end = Some(then.restricted(value, fixed));
+                break;
+            }
+            Open(condition) => {
+                let then = then.restricted(value, fixed);
+                answers.push(then.decided());
+                open.extend([condition, then.into_single()]);
+            }
+        }
+    }
+    let end = end.or_else(|| last.first().map(|last| last.restricted(value, fixed)));
+    let end = end.unwrap_or(Decided(false));
+    match end.decided() {
+        _ if open.is_empty() => end,
+        // The conditions do not matter.
+        Some(holds) if answers.iter().all(|&answer| answer == Some(holds)) => Decided(holds),
+        _ => {
+            open.push(end.into_single());
+            Open(Single::Choose(open))
+        }
+    }
+}
+
+fn all(results: impl Iterator<Item = Option<bool>>) -> Option<bool> {
+    let mut whole = Some(true);
+    for result in results {
+        match result {
             Some(true) => {}
             Some(false) => return Some(false),
             None => whole = None,
@@ -152,29 +224,39 @@ fn all(list: &[Single], known: Known) -> Option<bool> {
     whole
 }
 
-fn any(list: &[Single], known: Known) -> Option<bool> {
-    let mut whole = Some(false);
-    for one in list {
-        match one.holds(known) {
-            Some(false) => {}
-            Some(true) => return Some(true),
-            None => whole = None,
-        }
-    }
-    whole
+/// Finds the ranges of values.
+struct Ranges {
+    found: Vec<(u32, u32)>,
+    /// Whether those are wanted for which the expression does not hold.
+    negated: bool,
+    /// How many more tests may be looked at.
+    left: usize,
 }
 
-fn choose(list: &[Single], known: Known) -> Option<bool> {
-    match list {
-        [] => Some(false),
-        [last] => last.holds(known),
-        [condition, then, rest @ ..] => match condition.holds(known) {
-            Some(true) => then.holds(known),
-            Some(false) => choose(rest, known),
-            None => {
-                let answer = then.holds(known)?;
-                (choose(rest, known)? == answer).then_some(answer)
+impl Ranges {
+    /// Appends the ranges of the values that begin with the upper bits of `value`; those in `free` are open.
+    fn gather(&mut self, expr: &Restricted, free: u32, value: u32) -> Option<()> {
+        match expr {
+            Decided(holds) if *holds == self.negated => {}
+            Open(single) if free != 0 => {
+                let next = free ^ free >> 1;
+                let (free, fixed) = (free ^ next, !(free ^ next));
+                for value in [value, value | next] {
+                    self.left = self.left.checked_sub(single.size())?;
+                    self.gather(&single.restricted(value, fixed), free, value)?;
+                }
             }
-        },
+            // All bits together always decide.
+            _ => {
+                match self.found.last_mut() {
+                    Some((_, last)) if last.checked_add(1) == Some(value) => *last = value | free,
+                    _ => self.found.push((value, value | free)),
+                }
+                if self.found.len() > MAX_RANGES {
+                    return None;
+                }
+            }
+        }
+        Some(())
     }
 }

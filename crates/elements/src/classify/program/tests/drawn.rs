@@ -103,7 +103,8 @@ fn packet(random: &mut Rng) -> Vec<u8> {
 }
 
 fn sections(packet: &[u8]) -> IpSections<'_> {
-    IpSections { mac: &[], network: packet, transport: packet.get(20..).unwrap_or_default() }
+    let transport = packet.get(20..).unwrap_or_default();
+    IpSections { network: packet, transport, ..IpSections::default() }
 }
 
 #[test]

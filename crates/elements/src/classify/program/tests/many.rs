@@ -129,7 +129,7 @@ impl Packet {
     fn sections(&self) -> IpSections<'_> {
         let network = &self.bytes[..self.bytes.len().min(self.length)];
         let transport = network.get(self.header..).unwrap_or_default();
-        IpSections { mac: &[], network, transport }
+        IpSections { network, transport, ..IpSections::default() }
     }
 }
 
@@ -362,7 +362,7 @@ fn conditions_outside_the_index_are_checked() {
         let bytes = &bytes[..random.usize(20..=bytes.len())];
         let network = bytes.get(14..).unwrap_or_default();
         let transport = network.get(20..).unwrap_or_default();
-        let sections = IpSections { mac: bytes, network, transport };
+        let sections = IpSections { mac: bytes, network, transport, ..IpSections::default() };
         let first = singles.iter().find(|(single, _)| single.classify(&sections) != DROP);
         let wanted = first.map_or(DROP, |(_, output)| *output);
         assert_eq!(index.classify(&sections), wanted);

@@ -55,6 +55,22 @@ impl<A: Address> Error<A> {
     }
 }
 
+impl<A: Address> Error<A> {
+    /// What to do, in an element with so many outputs; empty if the message says it.
+    pub(crate) fn help(&self, outputs: usize) -> String {
+        match (self, outputs) {
+            (Error::Output, 0 | 1) => {
+                "only output 0 is connected: connect the others, as in ‘table[1] -> ...’".to_owned()
+            }
+            (Error::Output, _) => format!(
+                "outputs 0 to {} are connected: connect the others, as in ‘table[{outputs}] -> ...’",
+                outputs - 1
+            ),
+            _ => String::new(),
+        }
+    }
+}
+
 /// How Click prints the hop of a route to remove: -1 stands for an output that was not given.
 fn missing<A: Address>(hop: &Option<Hop<A>>) -> String {
     hop.map_or_else(|| "- -1".to_owned(), |hop| hop.to_string())

@@ -3,7 +3,8 @@
 mod chunks;
 
 use millrace_core::{
-    Batch, BiasedMutex, Context, Count, Element, Failed, Handlers, Notifier, Reason, Setup,
+    Batch, BiasedMutex, Context, Count, Element, Failed, Footprint, Handlers, Notifier, Packet,
+    Reason, Setup,
 };
 
 use chunks::Chunks;
@@ -103,6 +104,14 @@ impl Store {
             store.room.wake();
         }
         Ok(store)
+    }
+
+    /// What a full queue takes.
+    pub(super) fn footprint(&self) -> Footprint {
+        let capacity = self.row.visit().capacity;
+        // A batch may be half empty.
+        let bytes = capacity.saturating_mul(2 * size_of::<Packet>());
+        Footprint::tables(bytes).and(Footprint::packets(capacity))
     }
 
     /// Adds packets at the end, as many as fit; the others are dropped.

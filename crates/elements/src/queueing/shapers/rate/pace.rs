@@ -36,7 +36,7 @@ impl Pace {
     pub(crate) fn configure(args: &mut Args<'_>, unit: Unit) -> Self {
         let (rate, name) = match unit {
             Unit::Packets => (args.mandatory::<u32>("RATE").into(), "BURST_SIZE"),
-            Unit::Bytes => (args.mandatory::<Bandwidth>("RATE").as_bytes(), "BURST_BYTES"),
+            Unit::Bytes => (bandwidth(args, "RATE"), "BURST_BYTES"),
         };
         let duration: Option<Seconds> = args.read("BURST_DURATION", Kind::Keyword);
         let amount: Option<u32> = args.read(name, Kind::Keyword);
@@ -75,15 +75,44 @@ impl Pace {
         }
     }
 
+    /// Takes over the rate and the burst of another one; the bucket stays as full as it is.
+    pub(crate) fn adopt(&mut self, new: &Self) {
+        self.burst = new.burst;
+        self.bucket.assign_as(&new.bucket);
+    }
+
     /// Sets the rate from the value written to a handler.
     pub(crate) fn write_rate(&mut self, call: &Call<'_>) -> Result<(), HandlerError> {
         let rate = match self.unit {
             Unit::Packets => call.parse::<u32>()?.into(),
-            Unit::Bytes => call.parse::<Bandwidth>()?.as_bytes(),
+            Unit::Bytes => written_bandwidth(call)?,
         };
         self.bucket.assign(rate, self.burst.capacity(self.unit, rate));
         Ok(())
     }
+}
+
+/// A mandatory bandwidth in bytes per second, with advice if its unit is missing.
+pub(crate) fn bandwidth(args: &mut Args<'_>, name: &str) -> u64 {
+    let bandwidth: Bandwidth = args.mandatory(name);
+    if bandwidth.is_unitless() {
+        args.advise(
+            name,
+            format!(
+                "{name} has no unit, so it counts bytes per second (‘Bps’); bits are ‘kbps’, ‘Mbps’"
+            ),
+        );
+    }
+    bandwidth.as_bytes()
+}
+
+/// A bandwidth written to a handler, in bytes per second, with a warning if its unit is missing.
+pub(crate) fn written_bandwidth(call: &Call<'_>) -> Result<u64, HandlerError> {
+    let bandwidth: Bandwidth = call.parse()?;
+    if bandwidth.is_unitless() {
+        call.warn("no units on bandwidth, assuming Bps");
+    }
+    Ok(bandwidth.as_bytes())
 }
 
 impl Unit {

@@ -54,6 +54,16 @@ impl TokenBucket {
         }
     }
 
+    /// Changes the rate and the capacity to those of another bucket; this one stays full in the same proportion.
+    pub(crate) fn assign_as(&mut self, other: &Self) {
+        let before = self.full;
+        (self.full, self.scale, self.per_tick) = (other.full, other.scale, other.per_tick);
+        if before != self.full {
+            let level = u128::from(self.level) * u128::from(self.full) / u128::from(before);
+            self.level = word(level);
+        }
+    }
+
     /// Changes the rate and the capacity; the tokens that fit stay.
     pub(crate) fn assign_adjust(&mut self, rate: u64, capacity: u64) {
         let (scale, level) = (self.scale, self.level);

@@ -8,17 +8,17 @@ use crate::kernel::TILE;
 
 const WARP: usize = 32;
 
-/// Instructions of a thread; one that takes more hangs.
+/// The maximum number of instructions of a thread; more mean that it hangs.
 const PATIENCE: u64 = 20_000_000;
 
-/// What registers hold before they are written: nothing that works.
+/// The contents of registers before they are written.
 const POISON: u64 = 0xdead_beef_dead_beef;
 
-/// Where a thread waits for the others of its warp, or that it has ended.
+/// Where a thread waits for the others of its warp, or whether it has ended.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum State {
     Runs,
-    /// At the instruction before.
+    /// It waits at the previous instruction.
     Meets,
     Ended,
 }
@@ -32,8 +32,8 @@ struct Thread {
     steps: u64,
 }
 
-/// Runs the threads of a block, warps and threads in any order, and says how many instructions that took. Of the warps whose
-/// threads have no row, which are those behind the first `busy` threads, one is enough.
+/// Runs the threads of a block, warps and threads in random order, and returns the number of instructions. Of the
+/// warps whose threads have no row, which are those after the first `busy` threads, only one is run.
 pub(super) fn run_block(
     program: &Program,
     block: u32,
@@ -69,7 +69,7 @@ pub(super) fn run_block(
     Ok(steps)
 }
 
-/// The threads of a warp wait: all of them, at the same instruction.
+/// All threads of a warp wait, and must wait at the same instruction.
 fn meet(program: &Program, threads: &mut [Thread]) -> Result<(), String> {
     let Some(at) = threads.iter().find(|thread| thread.state == State::Meets).map(|one| one.at)
     else {
@@ -114,7 +114,7 @@ const B32: Type = Type { bits: 32, signed: false };
 const B64: Type = Type { bits: 64, signed: false };
 
 impl Thread {
-    /// Until it ends or has to meet the others.
+    /// Runs until the thread ends or has to wait for the others.
     fn run(&mut self, program: &Program, memory: &mut Memory<'_>) -> Result<(), String> {
         while self.state == State::Runs {
             let Some(instruction) = program.code.get(self.at) else {
@@ -209,7 +209,7 @@ impl Thread {
     fn math(&self, math: Math, of: Type, from: &[Operand]) -> Result<u64, String> {
         let value = |index: usize| from.get(index).map_or(0, |from| self.value(*from, of));
         let (a, b) = (value(0), value(1));
-        // Counts and places are 32 bits wide, whatever is shifted.
+        // Counts and positions have 32 bits, whatever is shifted.
         let count = |index: usize| {
             from.get(index).map_or(0, |from| self.value(*from, B32)).min(of.bits.into()) as u32
         };
@@ -265,7 +265,7 @@ impl Thread {
     }
 }
 
-/// `prmt.b32`: each nibble of `selector` chooses a byte of `b:a`, or its sign.
+/// `prmt.b32`: each nibble of `selector` selects a byte of `b:a`, or its sign.
 fn permute(a: u64, b: u64, selector: u64) -> u64 {
     let bytes = (b << 32 | a).to_le_bytes();
     let chosen = |index: usize| {
@@ -288,7 +288,7 @@ impl Type {
         (self.bits / 8) as usize
     }
 
-    /// What a register of this width keeps.
+    /// The bits that a register of this width keeps.
     fn cut(self, value: u64) -> u64 {
         value & (u64::MAX >> (64 - self.bits))
     }

@@ -1,4 +1,4 @@
-//! What addresses lead to, and who may go there.
+//! The memory of a launch, and the permission of threads to access it.
 
 use zerocopy::IntoBytes;
 
@@ -6,11 +6,11 @@ use super::parameters;
 use super::parse::Space;
 use crate::kernel::testing::case::{Case, Grant, Owner};
 
-/// Where the slot and its table lie: beyond 4 GiB, at multiples of 16 and of no more.
+/// The addresses of the slot and its table: beyond 4 GiB, and multiples of 16 but of no higher power of two.
 pub(super) const SLOT: u64 = 0x7f12_3400_0010;
 pub(super) const TABLE: u64 = 0x7f45_0000_0030;
 
-/// A thread of the grid, and how many times its warp has met before.
+/// A thread of the grid, and how many times its warp has synchronised.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) struct Who {
     pub(super) thread: u32,
@@ -18,18 +18,18 @@ pub(super) struct Who {
 }
 
 impl Who {
-    /// Whether what `self` has done is seen by what `later` does.
+    /// True if the later thread sees what this one has done.
     fn is_before(self, later: Self) -> bool {
         self.thread == later.thread
             || (self.thread / 32 == later.thread / 32 && self.epoch < later.epoch)
     }
 }
 
-/// Who has touched a byte that may be written.
+/// The accesses to a byte that may be written.
 #[derive(Clone, Copy, Default)]
 struct Trace {
     writer: Option<Who>,
-    /// The last reader, and whether others have read since the threads met.
+    /// The last reader, and whether other threads have read the byte since the threads synchronised.
     reader: Option<(Who, bool)>,
     cached: bool,
 }
@@ -40,7 +40,7 @@ pub(super) struct Memory<'a> {
     grants: &'a [Grant],
     traces: Vec<Trace>,
     table: &'a [u8],
-    /// Threads of a row.
+    /// The number of threads per row.
     lanes: u32,
 }
 
@@ -58,14 +58,14 @@ impl<'a> Memory<'a> {
         }
     }
 
-    /// A slot that is all of row 0, for programs that are no kernels.
+    /// A slot that belongs to row 0 as a whole, for programs that are not kernels.
     #[cfg(test)]
     pub(super) fn of(parameters: &[u64], slot: Vec<u8>, grants: &'a [Grant], lanes: u32) -> Self {
         let traces = vec![Trace::default(); slot.len()];
         Self { parameters: parameters.as_bytes().to_vec(), slot, grants, traces, table: &[], lanes }
     }
 
-    /// Bytes of the parameters.
+    /// The number of bytes of the parameters.
     pub(super) fn parameters(&self) -> usize {
         self.parameters.len()
     }
@@ -181,7 +181,7 @@ impl<'a> Memory<'a> {
     }
 }
 
-/// Where in a memory that begins at `base` as many bytes are.
+/// The offset of a range of bytes in a memory that begins at `base`.
 fn place(memory: &[u8], base: u64, address: u64, bytes: usize) -> Option<usize> {
     let at = usize::try_from(address.checked_sub(base)?).ok()?;
     (at <= memory.len() && bytes <= memory.len() - at).then_some(at)

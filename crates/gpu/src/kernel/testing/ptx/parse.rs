@@ -1,4 +1,4 @@
-//! PTX as text, and as instructions.
+//! Parses PTX text into instructions.
 
 use std::collections::HashMap;
 
@@ -7,22 +7,22 @@ use std::collections::HashMap;
 pub(super) struct Program {
     pub(super) code: Vec<Instruction>,
     pub(super) registers: usize,
-    /// Bytes of the parameters, as they lie side by side.
+    /// The number of bytes of the parameters.
     pub(super) parameters: usize,
 }
 
 #[derive(Debug)]
 pub(super) struct Instruction {
-    /// Of the text, from 1 on.
+    /// The line of the text, from 1 on.
     pub(super) line: usize,
-    /// Only if this predicate has this value.
+    /// The instruction is executed only if this predicate has this value.
     pub(super) guard: Option<(usize, bool)>,
     pub(super) operation: Operation,
 }
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) struct Type {
-    /// 1 for a predicate.
+    /// The width in bits; 1 for a predicate.
     pub(super) bits: u32,
     pub(super) signed: bool,
 }
@@ -30,7 +30,7 @@ pub(super) struct Type {
 #[derive(Clone, Copy, Debug)]
 pub(super) enum Operand {
     Register(usize),
-    /// A number, or the place of a parameter.
+    /// A number, or the offset of a parameter.
     Immediate(u64),
     /// `%tid.x` and `%ctaid.x`.
     Thread,
@@ -47,7 +47,7 @@ pub(super) struct Address {
 pub(super) enum Space {
     Param,
     Global,
-    /// Global, through the read-only cache (`.nc`).
+    /// Global memory through the read-only cache (`.nc`).
     Cached,
 }
 
@@ -57,7 +57,7 @@ pub(super) enum Math {
     Add,
     Sub,
     Mul,
-    /// Twice as wide as its operands.
+    /// The result is twice as wide as the operands.
     MulWide,
     Div,
     Rem,
@@ -137,7 +137,7 @@ pub(super) enum Operation {
 
 type Result<T> = std::result::Result<T, String>;
 
-/// Names, and what they stand for.
+/// Names and their meanings.
 #[derive(Default)]
 struct Names {
     registers: HashMap<String, usize>,
@@ -146,11 +146,11 @@ struct Names {
 }
 
 impl Program {
-    /// The one entry of a module.
+    /// Parses a module with one entry.
     pub(super) fn parse(text: &str) -> Result<Self> {
         let mut names = Names::default();
         let mut parameters = 0_usize;
-        // Statements, each on a line of its own; labels are known when all are read.
+        // Each statement is on a line of its own. Labels are known after all lines are read.
         let mut statements = Vec::new();
         let mut inside = false;
         for (index, line) in text.lines().enumerate() {
@@ -181,7 +181,7 @@ impl Program {
     }
 }
 
-/// The pieces between commas that stand in no brackets.
+/// The parts between commas that are not inside brackets.
 fn pieces(text: &str) -> Vec<&str> {
     let mut depth = 0;
     let outside = |symbol: char| {
@@ -216,7 +216,7 @@ fn type_of(name: &str) -> Result<Type> {
 }
 
 impl Names {
-    /// `.align 4 .b8 name[292],` or `.u64 name`: lies behind `end`, and where it ends.
+    /// `.align 4 .b8 name[292],` or `.u64 name`: placed after `end`; returns its end.
     fn parameter(&mut self, text: &str, end: usize) -> Result<usize> {
         let fail = || format!("no parameter that is known: {text}");
         let text = text.trim_end_matches(',').trim();
@@ -320,7 +320,7 @@ impl Names {
                     Some((to, there)) => (to, Some(self.register(there)?)),
                     None => (*to, None),
                 };
-                // What says so is loaded into a register before.
+                // The instruction that says so was parsed before, as a load into a register.
                 self.operand(clamp)?;
                 Operation::Exchange {
                     to: self.register(to)?,

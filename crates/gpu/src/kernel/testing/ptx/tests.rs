@@ -1,4 +1,4 @@
-//! The interpreter itself: what instructions mean, and that it refuses what it is there to find.
+//! Tests of the interpreter: what instructions do, and that it detects wrong accesses.
 
 use fastrand::Rng;
 
@@ -31,7 +31,7 @@ fn run(body: &str) -> Result<Vec<u8>, String> {
     run_with(body, |_| Grant { owner: Owner::Row(0), writable: true })
 }
 
-/// What the instructions leave in `%r0` or `%d1`, by the first thread alone.
+/// The value in `%r0` or `%d1` after the instructions, executed by the first thread alone.
 fn result(body: &str, wide: bool) -> u64 {
     let (of, register, bytes) = if wide { ("u64", "%d1", 8) } else { ("u32", "%r0", 4) };
     let body = format!(
@@ -62,7 +62,7 @@ fn words() {
         ("mov.u32 %r1, 12;\nxor.b32 %r0, %r1, 10;", 6),
         ("mov.u32 %r1, 12;\nnot.b32 %r0, %r1;", !12),
         ("mov.u32 %r1, 12;\nneg.s32 %r0, %r1;", 12_u32.wrapping_neg()),
-        // Shifts by more than the width are no shifts by the rest, as they would be on the host.
+        // A shift by more than the width gives 0, unlike on the host, where the distance is reduced.
         ("mov.u32 %r1, 5;\nshl.b32 %r0, %r1, 31;", 1 << 31),
         ("mov.u32 %r1, 5;\nshl.b32 %r0, %r1, 32;", 0),
         ("mov.u32 %r1, 5;\nshl.b32 %r0, %r1, 33;", 0),
@@ -109,7 +109,7 @@ fn words() {
         ),
     ];
     for (body, expected) in cases {
-        assert_eq!(result(body, false), expected.into(), "{body}");
+        assert_eq!(result(body, false), u64::from(expected), "{body}");
     }
 }
 
@@ -126,7 +126,7 @@ fn double_words() {
         ("mov.u64 %d2, 5;\nshl.b64 %d1, %d2, 64;", 0),
         ("mov.u64 %d2, -1;\nshr.u64 %d1, %d2, 60;", 15),
         ("mov.u64 %d2, 3;\nmov.u64 %d3, 8;\nor.b64 %d4, %d2, %d3;\nand.b64 %d1, %d4, 10;", 10),
-        // Only as many bits as are asked for, and the others as they were.
+        // Only the requested bits change.
         (
             "mov.u64 %d2, -1;\nmov.u64 %d3, 5;\nbfi.b64 %d1, %d2, %d3, 32, 32;",
             0xffff_ffff_0000_0005,
@@ -140,7 +140,7 @@ fn double_words() {
     }
 }
 
-/// Each thread's number goes to a place of its own, by what its warp exchanges.
+/// Each thread stores its result at a position of its own.
 #[test]
 fn an_exchange_is_between_threads_of_a_warp() {
     let body = "mov.u32 %r1, %tid.x;\nmov.u32 %r2, 5;\nmov.u32 %r3, 31;\nmov.u32 %r4, -1;\n\
@@ -154,7 +154,7 @@ fn an_exchange_is_between_threads_of_a_warp() {
 const THREAD: &str = "mov.u32 %r1, %tid.x;\nsetp.ne.u32 %p1, %r1, 3;\nsetp.ne.u32 %p2, %r1, 4;";
 
 #[test]
-fn what_is_wrong_is_found() {
+fn wrong_accesses_are_detected() {
     let all = |body: &str| format!("{THREAD}\n{body}");
     let cases = [
         // Beside the slot, and across its end.
@@ -206,9 +206,9 @@ fn what_is_wrong_is_found() {
     }
 }
 
-/// What threads of a warp do to one another's bytes is in order when they have met between.
+/// Accesses of threads of a warp to the same bytes are allowed if a synchronisation is between them.
 #[test]
-fn a_meeting_orders_a_warp_and_no_other() {
+fn a_synchronisation_orders_accesses_of_its_warp_only() {
     let write = "bar.warp.sync 0xffffffff;\n@!%p1 st.global.u32 [%d0], %r1;";
     let first = "setp.ge.u32 %p3, %r1, 32;\n@%p3 ret;\nld.global.u32 %r2, [%d0];";
     let slot = run(&format!("{THREAD}\n{first}\n{write}")).unwrap();
@@ -217,9 +217,9 @@ fn a_meeting_orders_a_warp_and_no_other() {
     run(&format!("{THREAD}\n{all}\n{write}")).unwrap_err();
 }
 
-/// Bytes that are not granted are not touched, and what only may be read is not written.
+/// Bytes without permission cannot be accessed, and read-only bytes cannot be written.
 #[test]
-fn grants_hold() {
+fn bytes_without_permission_cannot_be_accessed() {
     let body = "mov.u32 %r1, %tid.x;\nsetp.ne.u32 %p1, %r1, 0;\n@%p1 ret;";
     let read = format!("{body}\nld.global.u32 %r2, [%d0+8];");
     let write = format!("{read}\nst.global.u32 [%d0+8], %r2;");
@@ -237,14 +237,14 @@ fn grants_hold() {
     assert!(run_with(&read, most).unwrap_err().contains("byte 11"));
 }
 
-/// The step that ends each batch: the number goes to the word, behind a fence.
+/// The step that ends each batch: it writes the number to the word, after a fence.
 #[test]
 fn the_last_step_of_a_batch() {
     let text = include_str!("../../../cuda/complete.ptx");
     let program = Program::parse(text).unwrap();
     let grants = vec![Grant { owner: Owner::Row(0), writable: true }; 64];
     let mut memory = Memory::of(&[SLOT, SLOT + 16], (0..64).collect(), &grants, 256);
-    // A block of one thread; of more, each writes the same word.
+    // A block of one thread; with more threads, each writes the same word.
     let error = run_block(&program, 0, TILE, &mut memory, &mut Rng::with_seed(1)).unwrap_err();
     assert!(error.contains("at any time"), "{error}");
     assert_eq!(memory.slot()[16..20], [4, 5, 6, 7]);

@@ -1,0 +1,266 @@
+//! A TCP connection that passes through elements which may change its bytes.
+//!
+//! There are two streams, one for each direction. TCPIn asks [`Connection::arrive`] what a segment brings: the next
+//! bytes, bytes that have passed before, or bytes after a gap. TCPOut asks [`Connection::depart`] how the segment leaves
+//! after the elements in between have changed its payload.
+//!
+//! The receiver sees the changed stream only. Its bytes are stored until it acknowledges them, and what the sender
+//! sends again is answered from there. So a retransmission with other content, or with other borders, makes no
+//! difference. The sender gets acknowledgments only of bytes that have arrived, in the numbers of its own stream, so no
+//! packet needs to be sent again without the sender.
+//!
+//! Nothing is sent in the sender's direction of its own accord. Where the sender needs to hear something - its bytes
+//! were removed, or a packet before them was lost - the receiver gets one byte that it has already, and answers with an
+//! acknowledgment, which is translated on its way back.
+
+mod stream;
+
+use std::collections::VecDeque;
+use std::sync::{Arc, Weak};
+
+use millrace_core::headers::tcp_flags::{ACK, FIN, PSH, RST, SYN};
+use millrace_core::{Packet, Reason};
+
+use super::mark::{self, Kind, Mark};
+use super::segment::{Blank, Segment};
+use crate::flows::contexts::Contexts;
+pub(crate) use stream::{Ledger, Stream};
+
+/// Both directions of a connection.
+#[derive(Default)]
+pub(crate) struct Connection {
+    pub(crate) streams: [Stream; 2],
+    /// An element has closed it.
+    is_closed: bool,
+    /// One side has reset it.
+    is_reset: bool,
+    /// Both sides announced selective acknowledgments.
+    has_sack: bool,
+    /// For HTTPIn: the requests without a response yet, and whether each asks for a head alone.
+    pub(crate) requests: VecDeque<bool>,
+    /// The flow of each direction.
+    flows: [Option<(Weak<Contexts>, u32)>; 2],
+}
+
+/// What happens to a segment that arrives.
+#[derive(Debug, PartialEq, Eq)]
+pub(crate) enum Arrival {
+    /// It goes on, with this mark.
+    Pass(Mark),
+    /// It brings bytes after a gap, and waits.
+    Early,
+    Drop(Reason),
+}
+
+/// What a connection may take.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Limits {
+    /// Bytes that wait for an acknowledgment, and bytes after a gap, for each stream.
+    pub(crate) buffer: usize,
+    /// Whether segments after a gap wait for it to be filled.
+    pub(crate) reorders: bool,
+    /// Whether bytes never change.
+    pub(crate) reads_only: bool,
+}
+
+impl Connection {
+    /// Whether a SYN may begin a new connection in the place of this one: it is over, or the SYN was never answered.
+    pub(crate) fn may_begin_again(&self, direction: usize, sequence: u32) -> bool {
+        let own = self.streams.get(direction);
+        let is_other = own.is_some_and(|own| own.has_begun() && !own.began_at(sequence));
+        let was_answered = self.streams.iter().all(Stream::has_begun);
+        is_other && (self.is_over() || self.is_closed || !was_answered)
+    }
+
+    /// Whether nothing more is to come. One that an element has closed is not over: the hosts may not know yet.
+    pub(crate) fn is_over(&self) -> bool {
+        self.is_reset && !self.is_closed || self.streams.iter().all(Stream::is_over)
+    }
+
+    /// Notes the flow of a direction.
+    pub(crate) fn is_flow(&mut self, direction: usize, contexts: &Arc<Contexts>, number: u32) {
+        if let Some(flow) = self.flows.get_mut(direction)
+            && flow.as_ref().is_none_or(|known| known.1 != number)
+        {
+            *flow = Some((Arc::downgrade(contexts), number));
+        }
+    }
+
+    /// The flows of both directions, which end when the connection does.
+    pub(crate) fn flows(&self) -> Vec<(Arc<Contexts>, u32)> {
+        let flows = self.flows.iter().flatten();
+        flows.filter_map(|(contexts, number)| Some((contexts.upgrade()?, *number))).collect()
+    }
+
+    /// Corrects the ledgers.
+    pub(crate) fn settle(&mut self) {
+        self.streams.iter_mut().for_each(Stream::settle);
+    }
+
+    fn pair(&mut self, direction: usize) -> (&mut Stream, &mut Stream) {
+        let [one, other] = &mut self.streams;
+        if direction == 0 { (one, other) } else { (other, one) }
+    }
+
+    /// What a segment brings to the stream of its direction. May cut what has passed before from its front.
+    pub(crate) fn arrive(
+        &mut self,
+        direction: usize,
+        packet: &mut Packet,
+        segment: &mut Segment,
+        limits: &Limits,
+    ) -> Arrival {
+        if self.is_closed {
+            // It leaves as a reset.
+            return Arrival::Pass(Mark::default());
+        }
+        let (stream, back) = self.pair(direction);
+        stream.see(packet, segment);
+        if segment.has(SYN) {
+            stream.set_most(back);
+            back.set_most(stream);
+        }
+        let arrival = stream.arrive(packet, segment, limits);
+        self.has_sack = self.streams.iter().all(Stream::permits_sack);
+        arrival
+    }
+
+    /// Keeps a segment that came after a gap. Returns it if it brings nothing new or there is no room.
+    pub(crate) fn keep(
+        &mut self,
+        direction: usize,
+        packet: Packet,
+        segment: Segment,
+        limits: &Limits,
+    ) -> Result<(), (Packet, Reason)> {
+        self.pair(direction).0.keep(packet, segment, limits)
+    }
+
+    /// The next segment that waited, if the gap before it is filled.
+    pub(crate) fn ready(&mut self, direction: usize) -> Option<(Packet, Segment)> {
+        self.pair(direction).0.ready()
+    }
+
+    /// A packet without payload in a stream's direction: to ask for what is held back, or to make the receiver answer.
+    pub(crate) fn blank(&mut self, direction: usize, kind: Kind) -> Option<Packet> {
+        let (stream, back) = self.pair(direction);
+        let blank = Blank {
+            sequence: stream.sequence(stream.next()),
+            acknowledgment: back.last_acknowledgment(),
+            flags: ACK,
+            window: stream.last_window(),
+            timestamps: stream.timestamps(),
+            ..stream.ends()
+        };
+        let mut packet = blank.packet()?;
+        Mark { kind, ..Mark::default() }.put(&mut packet);
+        Some(packet)
+    }
+
+    /// Lets a segment leave after the elements have seen it: translates its numbers. Returns whether it is sent;
+    /// further packets to send after it are added to `more`.
+    pub(crate) fn depart(
+        &mut self,
+        direction: usize,
+        packet: &mut Packet,
+        mark: Mark,
+        limits: &Limits,
+        more: &mut Vec<Packet>,
+    ) -> Result<(), Reason> {
+        let Some(mut segment) = Segment::of(packet) else { return Err(Reason::Truncated) };
+        let before = segment;
+        let has_sack = self.has_sack;
+        if mark.has(mark::CLOSES) {
+            self.is_closed = true;
+        }
+        let is_closed = self.is_closed;
+        let is_near = self.streams.get(direction).is_some_and(|one| one.is_near(segment.sequence));
+        self.is_reset |= segment.has(RST) && is_near;
+        let (stream, back) = self.pair(direction);
+        let mut is_changed = mark.has(mark::CHANGED);
+        if segment.has(ACK) && back.has_begun() {
+            let sack = has_sack.then_some(&mut *packet);
+            is_changed |= back.acknowledge(&mut segment, sack, stream.scale());
+        }
+        let news = stream.tell(&segment);
+        if is_closed && !segment.has(RST) {
+            close(stream, packet, segment, more);
+            return Ok(());
+        }
+        let grown = match mark.kind {
+            Kind::Data | Kind::Flush => stream.pass(&mut segment, packet, mark, limits, news)?,
+            Kind::Again => stream.repeat(&mut segment, packet, limits)?,
+            Kind::Probe => stream.probe(&mut segment, packet),
+            Kind::Other => {
+                stream.place(&mut segment);
+                false
+            }
+        };
+        if is_changed || grown || segment != before {
+            segment.write(packet);
+            split(stream.longest(), packet, &mut segment, mark, more);
+            segment.sum(packet);
+        }
+        Ok(())
+    }
+}
+
+/// Ends a connection that an element has closed. The receiver gets a byte that it has, and then a reset. Its answer to
+/// the byte becomes a reset for the sender.
+fn close(stream: &mut Stream, packet: &mut Packet, segment: Segment, more: &mut Vec<Packet>) {
+    if stream.close()
+        && let Some(mut probe) = packet.copy()
+    {
+        let mut asking = segment;
+        stream.probe(&mut asking, &mut probe);
+        asking.write(&mut probe);
+        asking.sum(&mut probe);
+        let mut last = std::mem::replace(packet, probe);
+        reset(stream, &mut last, segment);
+        more.push(last);
+    } else {
+        reset(stream, packet, segment);
+    }
+}
+
+/// Makes a segment a reset.
+fn reset(stream: &Stream, packet: &mut Packet, mut segment: Segment) {
+    segment.set_end(packet, segment.payload);
+    segment.flags = RST | ACK;
+    segment.sequence = stream.sequence(stream.changed_end());
+    segment.write(packet);
+    segment.sum(packet);
+}
+
+/// Divides a segment that has become longer than what the receiver takes, or the path.
+fn split(
+    longest: usize,
+    packet: &mut Packet,
+    segment: &mut Segment,
+    mark: Mark,
+    more: &mut Vec<Packet>,
+) {
+    let length = segment.len();
+    if length <= longest || length <= usize::from(mark.length) && mark.kind == Kind::Data {
+        return;
+    }
+    let bytes = segment.bytes(packet).to_vec();
+    let last = segment.flags & (FIN | PSH);
+    let (sequence, flags) = (segment.sequence, segment.flags);
+    let mut chunks = bytes.chunks(longest).enumerate();
+    chunks.next();
+    for (n, chunk) in chunks {
+        let Some(mut another) = packet.copy() else { return };
+        let mut part = *segment;
+        part.set_payload(&mut another, chunk);
+        part.sequence = sequence.wrapping_add((n * longest) as u32);
+        let is_last = (n + 1) * longest >= length;
+        part.flags = if is_last { flags & !SYN } else { flags & !last & !SYN };
+        part.write(&mut another);
+        part.sum(&mut another);
+        more.push(another);
+    }
+    segment.set_end(packet, segment.payload + longest);
+    segment.flags &= !last;
+    segment.write(packet);
+}

@@ -1,4 +1,0 @@
-//! Packets for the tests of elements, by family.
-
-pub(crate) mod ip;
-pub(crate) mod ip6;

@@ -1,0 +1,201 @@
+//! No harm by a slip: files that are named twice or not at all, signals at any time, readers that do not read.
+
+use std::fs;
+use std::io::Write;
+use std::path::Path;
+use std::process::{Child, ExitStatus, Stdio};
+use std::time::{Duration, Instant};
+
+use rustix::process::{Pid, Signal, kill_process};
+
+use super::{Done, click_command, millrace, millrace_command};
+
+/// For what takes a moment on an idle machine.
+const PATIENCE: Duration = Duration::from_secs(60);
+
+/// Waits until a program has ended; kills it if it does not.
+fn wait(child: &mut Child) -> Option<ExitStatus> {
+    let end = Instant::now() + PATIENCE;
+    while Instant::now() < end {
+        if let Some(status) = child.try_wait().unwrap() {
+            return Some(status);
+        }
+        std::thread::sleep(Duration::from_millis(5));
+    }
+    child.kill().unwrap();
+    child.wait().unwrap();
+    None
+}
+
+fn signal(child: &Child, signal: Signal) {
+    kill_process(Pid::from_child(child), signal).unwrap();
+}
+
+/// Waits until a program handles a signal.
+fn wait_for_handler(child: &Child, signal: Signal) {
+    let end = Instant::now() + PATIENCE;
+    let handles = || {
+        let status = fs::read_to_string(format!("/proc/{}/status", child.id())).unwrap();
+        let caught = status.lines().find_map(|line| line.strip_prefix("SigCgt:")).unwrap();
+        u64::from_str_radix(caught.trim(), 16).unwrap() >> (signal.as_raw() - 1) & 1 == 1
+    };
+    while !handles() {
+        assert!(
+            Instant::now() < end,
+            "it does not handle the signal before it has read its configuration"
+        );
+        std::thread::sleep(Duration::from_millis(1));
+    }
+}
+
+fn capture(path: &Path) {
+    let text = format!(
+        "InfiniteSource(LENGTH 60, LIMIT 10, STOP true) -> ToDump({}, SNAPLEN 0)",
+        path.display()
+    );
+    let done = millrace(&["run", "-e", &text]);
+    assert_eq!(done.status, 0, "{}", done.stderr);
+}
+
+#[test]
+fn a_file_that_is_read_is_not_overwritten_by_any_name() {
+    let folder = tempfile::tempdir().unwrap();
+    let path = |name: &str| folder.path().join(name);
+    capture(&path("in.pcap"));
+    fs::hard_link(path("in.pcap"), path("hard.pcap")).unwrap();
+    std::os::unix::fs::symlink("in.pcap", path("soft.pcap")).unwrap();
+    let before = fs::read(path("in.pcap")).unwrap();
+    assert!(before.len() > 700);
+    for name in ["in.pcap", "./in.pcap", "hard.pcap", "soft.pcap"] {
+        let (from, to) = (path("in.pcap"), path(name));
+        let text = format!("FromDump({}, STOP true) -> ToDump({})", from.display(), to.display());
+        for mut command in [millrace_command(), click_command()] {
+            if command.get_program().to_string_lossy().ends_with("millrace") {
+                command.arg("run");
+            }
+            let done = Done::from(command.args(["-e", &text]).output().unwrap());
+            assert_ne!(done.status, 0, "{name}");
+            let why = "would be overwritten, and is the file that ‘FromDump@1 :: FromDump’ reads";
+            assert!(done.stderr.contains(why), "{name}: {}", done.stderr);
+            assert!(fs::read(path("in.pcap")).unwrap() == before, "{name}");
+        }
+    }
+    // What keeps nothing may be both: this one fails because it is empty.
+    let text = "FromIPSummaryDump(/dev/null, STOP true) -> ToDump(/dev/null)";
+    let done = millrace(&["run", "-e", text]);
+    assert!(!done.stderr.contains("overwritten"), "{}", done.stderr);
+}
+
+#[test]
+fn a_router_that_cannot_start_leaves_files_as_they_were() {
+    let folder = tempfile::tempdir().unwrap();
+    let out = folder.path().join("out");
+    for writer in ["ToDump(OUT)", "ToIPSummaryDump(OUT)", "IPPrint(OUTFILE OUT) -> Discard"] {
+        let text = format!("FromDump(/no/such/in.pcap, STOP true) -> CheckIPHeader -> {writer}");
+        let text = text.replace("OUT)", &format!("{})", out.display()));
+        fs::write(&out, "of value").unwrap();
+        let done = millrace(&["run", "-e", &text]);
+        assert_ne!(done.status, 0, "{writer}");
+        assert!(done.stderr.contains("/no/such/in.pcap"), "{writer}: {}", done.stderr);
+        assert_eq!(fs::read_to_string(&out).unwrap(), "of value", "{writer}");
+        fs::remove_file(&out).unwrap();
+        let done = millrace(&["run", "-e", &text]);
+        assert!(done.status != 0 && !out.exists(), "{writer}: {}", done.stderr);
+    }
+}
+
+/// A program whose configuration is still to come through a pipe, at this path.
+fn waiting_for_its_configuration(pipe: &Path) -> Child {
+    rustix::fs::mknodat(
+        rustix::fs::CWD,
+        pipe,
+        rustix::fs::FileType::Fifo,
+        rustix::fs::Mode::RUSR | rustix::fs::Mode::WUSR,
+        0,
+    )
+    .unwrap();
+    let mut command = millrace_command();
+    command.arg("run").arg(pipe).stdout(Stdio::piped()).stderr(Stdio::piped());
+    let child = command.spawn().unwrap();
+    // The last one of those that stop it, and others.
+    wait_for_handler(&child, Signal::USR2);
+    child
+}
+
+#[test]
+fn a_signal_before_the_router_runs_stops_it_in_good_order() {
+    let folder = tempfile::tempdir().unwrap();
+    let pipe = folder.path().join("pipe.click");
+    let child = waiting_for_its_configuration(&pipe);
+    signal(&child, Signal::INT);
+    fs::File::create(&pipe)
+        .unwrap()
+        .write_all(b"TimedSource(0.01) -> c :: Counter -> Discard")
+        .unwrap();
+    let done = Done::from(child.wait_with_output().unwrap());
+    assert_eq!(done.status, 0, "{}", done.stderr);
+    assert!(done.stdout.contains("Counter"), "there is a summary: {}", done.stdout);
+}
+
+#[test]
+fn a_program_that_waits_for_its_configuration_can_be_stopped() {
+    let folder = tempfile::tempdir().unwrap();
+    for (name, signals) in [("once", 1), ("twice", 2)] {
+        let mut child = waiting_for_its_configuration(&folder.path().join(name));
+        for _ in 0..signals {
+            signal(&child, Signal::TERM);
+            std::thread::sleep(Duration::from_millis(60));
+        }
+        let status = wait(&mut child).expect("it ends");
+        assert_eq!(status.code(), Some(128 + Signal::TERM.as_raw()), "{name}");
+    }
+}
+
+/// Nobody reads standard error, so that an element that prints waits for ever.
+#[test]
+fn signals_end_a_router_whose_output_is_blocked() {
+    let text = "InfiniteSource(LENGTH 60) -> Print(blocked) -> Discard";
+    for (name, signals) in [("once", 1), ("twice", 2)] {
+        for mut command in [millrace_command(), click_command()] {
+            if command.get_program().to_string_lossy().ends_with("millrace") {
+                command.args(["run", "--no-table"]);
+            }
+            command.args(["-e", text]).stdout(Stdio::piped()).stderr(Stdio::piped());
+            let mut child = command.spawn().unwrap();
+            // A pipe has room for 64 KiB; the thread never sleeps but to wait for more room.
+            let stderr = child.stderr.take().unwrap();
+            let sleeps = || {
+                let stat = fs::read_to_string(format!("/proc/{}/stat", child.id())).unwrap();
+                stat.rsplit(") ").next().unwrap().starts_with('S')
+            };
+            let end = Instant::now() + PATIENCE;
+            while rustix::io::ioctl_fionread(&stderr).unwrap() < 60_000 || !sleeps() {
+                assert!(Instant::now() < end, "it prints nothing");
+                std::thread::sleep(Duration::from_millis(5));
+            }
+            for _ in 0..signals {
+                signal(&child, Signal::INT);
+                std::thread::sleep(Duration::from_millis(60));
+            }
+            let status = wait(&mut child).unwrap_or_else(|| panic!("it does not end: {name}"));
+            assert_eq!(status.code(), Some(128 + Signal::INT.as_raw()), "{name}");
+        }
+    }
+}
+
+#[test]
+fn a_file_that_may_not_become_longer_is_as_a_full_disk() {
+    let folder = tempfile::tempdir().unwrap();
+    let out = folder.path().join("out.pcap");
+    let text = format!(
+        "InfiniteSource(LENGTH 1000, LIMIT 3000, STOP true) -> ToDump({}, SNAPLEN 0)",
+        out.display()
+    );
+    let mut command = super::command("sh");
+    // In blocks of 512 or 1,024 bytes.
+    command.args(["-c", "ulimit -f 500 && exec \"$@\"", "sh", env!("CARGO_BIN_EXE_millrace")]);
+    let done = Done::from(command.args(["run", "-e", &text]).output().unwrap());
+    assert_eq!(done.status, 1, "{}", done.stderr);
+    assert!(done.stderr.contains("File too large"), "{}", done.stderr);
+    assert!(done.stdout.contains("ToDump"), "there is a summary: {}", done.stdout);
+}
