@@ -19,6 +19,7 @@
 
 pub mod conform;
 pub mod data;
+mod dpdk;
 pub mod generate;
 mod namespace;
 mod program;
@@ -30,6 +31,7 @@ use std::io::Write;
 use std::path::{Path, PathBuf};
 use std::sync::{Mutex, MutexGuard, PoisonError};
 
+pub use dpdk::has_dpdk_plugin;
 pub use namespace::Namespace;
 pub use program::{Ended, Program};
 
