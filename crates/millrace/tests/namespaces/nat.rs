@@ -2,7 +2,7 @@
 
 use std::time::Duration;
 
-use millrace_testkit::{Namespace, privileged};
+use millrace_testkit::privileged;
 
 use crate::program::Millrace;
 use crate::server::Server;
