@@ -10,14 +10,17 @@
 //! HTTPIn). Elements that number flows themselves, such as FlowCounter, use the number as well.
 //!
 //! A flow consists of the packets with the same IP addresses, protocol and ports; packets without ports, and later
-//! fragments, are matched by addresses and protocol only. Packets are IP packets, if their network header is set, or
-//! Ethernet frames, with or without VLAN tags. Packets that are not IPv4 have the number 0: they pass, and no element
-//! keeps state for them.
+//! fragments, are matched by addresses and protocol only. Packets are IP packets of either version, if their network
+//! header is set, or frames that contain one, also behind VLAN tags, MPLS labels or PPPoE. Other packets have the number 0:
+//! they pass, and no element keeps state for them.
 //!
-//! A flow ends when it is silent for TIMEOUT, and about two seconds after its TCP connection was closed, if TCPIn
-//! follows it.
+//! A flow ends when it is silent for TIMEOUT. If a TCPIn downstream follows its connection, it ends about two seconds after
+//! that was closed, and after 20 seconds of silence while one of the hosts has not been heard. When there is no room for
+//! another flow, the oldest such half-open flow ends, so that a flood of SYNs does not keep others out.
 //!
-//! After a hot swap, all flows begin anew, and TCP connections that were open pass without being followed.
+//! After a hot swap, the manager of the same name takes over all flows and what elements keep for them, if CAPACITY and
+//! these elements' names and arguments are the same (TCPIn's may change). Otherwise it says why not, and all flows begin
+//! anew; TCPIn's UNTRACKED says what happens to connections that were open.
 //!
 //! # Arguments
 //! - CAPACITY: maximum number of flows, rounded up to a power of two, at most 16777216. Default 65536.
@@ -40,7 +43,7 @@
 //! - `reset` (write): ends all flows.
 //!
 //! # Drops
-//! - table full: there is no room for another flow, and output 1 is not connected.
+//! - table full: there is no room for another flow, none is half-open, and output 1 is not connected.
 //!
 //! # Example
 //! ```click
@@ -59,14 +62,14 @@
 use std::sync::Arc;
 
 use millrace_core::args::Kind;
-use millrace_core::headers::{Header, Ipv4Header, ether_type};
+use millrace_core::headers::dissect::Start;
 use millrace_core::{
-    Batch, Class, Context, Count, Element, Failed, Footprint, Handlers, Offers, Packet, PerThread,
-    Reason, Setup, register,
+    Batch, Class, Context, Count, Element, Failed, Footprint, Handlers, Init, Offers, Packet,
+    PerThread, Reason, Setup, register,
 };
 
 use super::contexts::Contexts;
-use super::key::Key;
+use super::key::WideKey;
 use super::table::millis;
 
 /// The element; its manual is at the top of the file.
@@ -140,6 +143,13 @@ impl Element for CtxManager {
         }
     }
 
+    fn take_state(&self, old: &Self, init: &Init<'_>) {
+        if let Err(why) = self.contexts.take(&old.contexts) {
+            let name = init.name();
+            init.router().chatter(&format!("{name}: all flows begin anew, because {why}"));
+        }
+    }
+
     fn footprint(&self) -> Footprint {
         self.contexts.footprint()
     }
@@ -170,39 +180,27 @@ impl CtxManager {
     }
 }
 
-/// The flow of an IPv4 packet, or of an Ethernet frame that contains one.
-fn flow_of(packet: &Packet) -> Option<Key> {
-    if let Some(bytes) = packet.network_data() {
-        let (ip, _) = Ipv4Header::view(bytes)?;
-        return Some(Key::of_header(ip, bytes));
+/// The flow of an IP packet, or of a frame that contains one.
+fn flow_of(packet: &Packet) -> Option<WideKey> {
+    match packet.network_data() {
+        Some(bytes) => WideKey::of_bytes(bytes, Start::Ip),
+        None => WideKey::of_bytes(packet.data(), Start::Ether),
     }
-    let frame = packet.data();
-    let word = |at: usize| {
-        frame.get(at..).and_then(<[u8]>::first_chunk).map(|word| u16::from_be_bytes(*word))
-    };
-    let mut at = 12;
-    let mut kind = word(at)?;
-    while ether_type::is_tag(kind) && at < 20 {
-        at += 4;
-        kind = word(at)?;
-    }
-    let bytes = frame.get(at + 2..).filter(|_| kind == ether_type::IPV4)?;
-    let (ip, _) = Ipv4Header::view(bytes)?;
-    Some(Key::of_header(ip, bytes))
 }
 
 /// Puts packets with the same number next to each other, in the order in which numbers first appear.
 fn group(batch: &mut Batch, waiting: &mut Vec<(u32, Packet)>) {
     waiting.clear();
     waiting.extend(batch.drain().map(|packet| (packet.aggregate(), packet)));
-    let mut order: Vec<u32> = Vec::new();
-    for (number, _) in &*waiting {
-        if !order.contains(number) {
-            order.push(*number);
-        }
-    }
-    let rank = |number: &u32| order.iter().position(|other| other == number);
-    waiting.sort_by_cached_key(|(number, _)| rank(number));
+    let mut firsts: Vec<(u32, usize)> =
+        waiting.iter().enumerate().map(|(n, (number, _))| (*number, n)).collect();
+    firsts.sort_unstable();
+    firsts.dedup_by_key(|(number, _)| *number);
+    let first = |number: &u32| {
+        let at = firsts.binary_search_by_key(number, |(number, _)| *number).ok()?;
+        firsts.get(at).map(|(_, first)| *first)
+    };
+    waiting.sort_by_cached_key(|(number, _)| first(number));
     for (_, packet) in waiting.drain(..) {
         // As many came out as go in.
         let _ = batch.push(packet);

@@ -11,7 +11,12 @@
 //!
 //! A stream that is not HTTP/1, or a message that could be understood in two ways, passes as it is from there on, like a
 //! tunnel (CONNECT) or another protocol (101 Switching Protocols); elements see its bytes as those of a stream. The same
-//! goes for a head of more than 65536 bytes, and for one that is not complete after TCPIn's HOLD.
+//! goes for a head of more than 65536 bytes, for one that is not complete after TCPIn's HOLD, and for a response whose
+//! request is not known, because it was not understood or more than 1024 requests had no response.
+//!
+//! A field of several lines leaves in one. Requests of HTTP/1.0 leave without `Connection` and `Keep-Alive`, so that the
+//! server ends the response by closing the connection: their senders do not know chunks, and the length may change. The
+//! responses to them leave as ones of HTTP/1.0.
 //!
 //! # Arguments
 //! - NOENC: whether `Accept-Encoding` is removed from requests, so that servers do not compress. Default false.
@@ -42,6 +47,7 @@
 //! # See also
 //! HTTPOut, TCPIn, WordMatcher
 
+use std::cell::Cell;
 use std::sync::{Arc, OnceLock};
 
 use millrace_core::args::Kind as Sort;
@@ -50,7 +56,7 @@ use millrace_core::{
     Refused, Setup, register,
 };
 
-use super::http::{Head, Part, Reader};
+use super::http::{Head, Part, Reader, Request};
 use super::mark::{self, Kind};
 use super::path::{Entrance, HttpPath};
 use super::tap::{Piece, Tap};
@@ -67,9 +73,6 @@ pub struct HttpIn {
 }
 
 register!(HttpIn, "http_in.rs");
-
-/// Requests without a response that are remembered.
-const MOST_REQUESTS: usize = 1024;
 
 impl Element for HttpIn {
     const CLASS: Class = Class::new("HTTPIn", "1/1", "h/h");
@@ -106,14 +109,10 @@ impl Element for HttpIn {
 
     fn push(&self, cx: &mut Context, (): &mut (), _: usize, batch: &mut Batch) {
         for packet in batch.drain() {
-            match self.divide(cx, &packet) {
-                None => cx.push(0, packet),
-                Some(parts) => {
-                    // The packet itself stands for the first of them.
-                    cx.created(parts.len() - 1);
-                    parts.into_iter().for_each(|part| cx.push(0, part));
-                }
-            }
+            let parts = self.divide(cx, packet);
+            // The packet itself stands for the first of them.
+            cx.created(parts.len().saturating_sub(1));
+            parts.into_iter().for_each(|part| cx.push(0, part));
         }
     }
 
@@ -128,8 +127,8 @@ impl Element for HttpIn {
 }
 
 impl HttpIn {
-    fn divide(&self, cx: &Context, packet: &Packet) -> Option<Vec<Packet>> {
-        let (tap, entrance) = self.tap.get()?;
+    fn divide(&self, cx: &Context, packet: Packet) -> Vec<Packet> {
+        let Some((tap, entrance)) = self.tap.get() else { return vec![packet] };
         // Not inside: that has the flow's context locked.
         let connection = entrance.connection(packet.aggregate());
         tap.divide(packet, |reader, mark, bytes| {
@@ -137,10 +136,11 @@ impl HttpIn {
                 return None;
             }
             let mut pieces: Vec<Piece> = Vec::new();
+            let request = Cell::new(Request::default());
             let next_is_for_head = || {
-                let requests =
-                    connection.as_ref().map(|(known, _)| known.lock().requests.pop_front());
-                requests.flatten().unwrap_or_default()
+                let (known, _) = connection.as_ref()?;
+                request.set(known.lock().requests.answer()?);
+                Some(request.get().is_for_head)
             };
             let mut used = 0;
             let mut note = |part: Part, length: usize| {
@@ -149,17 +149,21 @@ impl HttpIn {
                     Part::Content(bytes) => Piece { bytes, length, flags: 0 },
                     Part::Opaque(bytes) => {
                         self.opaque.mine(cx).add(1);
+                        if let Some((known, _)) = &connection {
+                            known.lock().requests.lose();
+                        }
                         Piece { bytes, length, flags: 0 }
                     }
                     Part::Head(mut head, _) => {
                         self.messages.mine(cx).add(1);
-                        if !head.is_response()
-                            && let Some((known, _)) = &connection
-                        {
-                            let mut known = known.lock();
-                            if known.requests.len() < MOST_REQUESTS {
-                                known.requests.push_back(head.first_line.starts_with(b"HEAD "));
+                        if head.is_response() {
+                            if request.get().is_1_0 {
+                                head.set_version_1_0();
                             }
+                        } else if let Some((known, _)) = &connection {
+                            let is_for_head = head.first_line.starts_with(b"HEAD ");
+                            let is_1_0 = head.is_1_0();
+                            known.lock().requests.ask(Request { is_for_head, is_1_0 });
                         }
                         self.edit(&mut head);
                         Piece { bytes: head.bytes(), length, flags: mark::HEADER }
@@ -202,6 +206,8 @@ impl HttpIn {
         }
         if self.old_version {
             head.set_version_1_0();
+        }
+        if self.old_version || !head.is_response() && head.is_1_0() {
             head.remove("Connection");
             head.remove("Keep-Alive");
         }

@@ -1,8 +1,8 @@
 //! TCPIn - begins a path on which elements read and change the bytes of TCP connections
 //!
 //! # Synopsis
-//! `TCPIn(RETURNNAME [, keywords FLOWDIRECTION, OUTNAME, REORDER, BUFFER, MEMORY, HOLD, CHECKSUM, VERBOSE, PROACK,
-//! RETRANSMIT_PT])`
+//! `TCPIn(RETURNNAME [, keywords FLOWDIRECTION, OUTNAME, REORDER, BUFFER, MEMORY, HOLD, UNTRACKED, CHECKSUM, VERBOSE,
+//! PROACK, RETRANSMIT_PT])`
 //!
 //! # Description
 //! Follows the TCP connections of which it sees the SYN. Up to the TCPOut that ends the path, elements such as
@@ -21,8 +21,18 @@
 //! must let them go, so that nobody waits in vain. A sender that pauses for longer in the middle of a word gets it past
 //! the elements; a longer HOLD delays messages that end like the beginning of a word.
 //!
-//! Packets of connections whose SYN was not seen, IP fragments and packets that are not TCP pass unchanged, and no element
-//! of the path looks at them; `untracked` counts them. Put an IPReassembler and an IPClassifier upstream to exclude them.
+//! Packets of connections whose SYN was not seen, and fragments of TCP segments, cannot be followed. They are dropped, so
+//! that nothing gets past the elements unseen; resets pass, because they bring no bytes. UNTRACKED says otherwise, for a
+//! box that is put among open connections: then they pass unchanged, and no element looks at them. `untracked` counts
+//! them. Packets that are not TCP pass. An IPReassembler upstream makes fragments whole.
+//!
+//! What a host says about a connection counts when the other one agrees. A reset ends it if it stands where the receiver's
+//! next byte is, a new SYN begins it anew when its receiver has answered, bytes pass after a SYN was answered, and only
+//! the packets that come in at this element speak for this direction. A connection whose SYN nobody answers is forgotten
+//! after 20 seconds.
+//!
+//! IPv4 and IPv6 are followed, IPv6 also behind extension headers; the network header must be set (MarkIPHeader,
+//! MarkIP6Header).
 //!
 //! All packets of a direction must arrive on one thread, as receive-side scaling ensures. Elements on the path must not
 //! drop packets of a stream: later ones are then dropped, too, and the connection comes to a standstill.
@@ -32,13 +42,15 @@
 //! - OUTNAME: the TCPOut that ends the path. Default: the only one downstream.
 //! - FLOWDIRECTION: 0 or 1; accepted without effect, because addresses tell the directions apart.
 //! - REORDER: whether segments after a gap wait. If not, they are dropped, and the sender sends them again. Default true.
-//! - BUFFER: bytes for each stream that are stored until they are acknowledged, and bytes that wait after a gap. Further
-//!   segments are dropped, and the sender sends them again later. It should not be less than the receivers' windows.
+//! - BUFFER: bytes for each stream that are stored until they are acknowledged, and the memory of packets that wait after a
+//!   gap. Further segments are dropped, and the sender sends them again later. It should not be less than the receivers' windows.
 //!   Default 8388608.
-//! - MEMORY: the sum of these bytes over all streams of this direction; while there are more, new bytes are dropped.
+//! - MEMORY: the memory of all streams of this direction, with bytes that elements hold back; while they take more, new
+//!   bytes are dropped.
 //!   Default 268435456.
 //! - HOLD: the longest time that elements hold bytes back while nothing follows. It should exceed the time in which senders
 //!   replace a lost segment. Default 500ms.
+//! - UNTRACKED: DROP or PASS: what happens to TCP packets that cannot be followed. Default DROP.
 //! - CHECKSUM: whether segments with a wrong TCP checksum are dropped. Without it, TCPOut may give wrong bytes a right
 //!   checksum. Default true.
 //! - VERBOSE: accepted without effect: handlers count what happens.
@@ -49,16 +61,17 @@
 //! it, for a TCPRetransmitter or for the TCPOut.
 //!
 //! # Handlers
-//! - `bytes` (read): bytes that are stored for this direction.
+//! - `bytes` (read): the memory that this direction's streams take.
 //! - `waiting` (read): packets that wait for a gap to be filled.
-//! - `untracked` (read): packets that passed without being followed.
+//! - `untracked` (read): packets that were not followed.
 //! - `again` (read): segments whose bytes had passed before.
 //! - `early` (read): segments that came after a gap.
 //!
 //! # Drops
 //! - bad checksum: the TCP checksum is wrong.
 //! - limited: there is no room for more bytes of the stream, or of all.
-//! - unexpected: bytes far beyond any window, or behind the FIN; with REORDER false, bytes after a gap.
+//! - unexpected: packets that cannot be followed, if UNTRACKED is DROP; bytes far beyond any window, behind the FIN, before
+//!   the SYN was answered, or without an acknowledgment; with REORDER false, bytes after a gap.
 //! - received before: a segment that waits already.
 //! - expired: the connection ended while the segment waited.
 //!
@@ -75,9 +88,9 @@
 use std::sync::Arc;
 use std::sync::atomic::Ordering::Relaxed;
 
-use millrace_core::args::{ElementRef, Kind as Sort};
+use millrace_core::args::{ElementRef, Kind as Sort, Word};
 use millrace_core::element::Receiver;
-use millrace_core::headers::tcp_flags::SYN;
+use millrace_core::headers::tcp_flags::{ACK, RST, SYN};
 use millrace_core::{
     Batch, Class, Context, Count, Element, Failed, Footprint, Handlers, Init, Lock, Offers, Packet,
     PerThread, Reason, Refused, Setup, Timestamp, register,
@@ -86,9 +99,9 @@ use millrace_core::{
 use super::connection::{Arrival, Connection, Ledger, Limits};
 use super::mark::{Kind, Mark};
 use super::path::{Boundary, Connections, Entrance, Exit, Hold, Shared};
-use super::segment::Segment;
-use crate::flows::contexts::Contexts;
-use crate::flows::key::FlowId;
+use super::segment::{Segment, may_be_tcp};
+use crate::flows::contexts::{Contexts, HALF_OPEN};
+use crate::flows::table::millis;
 
 /// The element; its manual is at the top of the file.
 pub struct TcpIn {
@@ -97,6 +110,8 @@ pub struct TcpIn {
     exit: Option<usize>,
     memory: usize,
     sums: bool,
+    /// Whether packets that cannot be followed are dropped.
+    is_strict: bool,
     tasks: Receiver,
     /// Streams whose bytes are due, for the threads that they are on.
     due: Lock<Vec<Hold>>,
@@ -123,6 +138,15 @@ impl Element for TcpIn {
         let buffer = args.in_range("BUFFER", Sort::Keyword, 1..=1u32 << 30).unwrap_or(8 << 20);
         let memory: u64 = args.keyword("MEMORY", 256 << 20);
         let patience = args.keyword("HOLD", Timestamp::from_millis(500));
+        let untracked: Option<Word> = args.optional_keyword("UNTRACKED");
+        let is_strict = match untracked.as_ref().map_or("DROP", Word::as_str) {
+            "DROP" => true,
+            "PASS" => false,
+            _ => {
+                args.error("UNTRACKED", "UNTRACKED must be DROP or PASS");
+                true
+            }
+        };
         let sums = args.keyword("CHECKSUM", true);
         args.ignored::<Vec<u8>>("VERBOSE", Sort::Keyword, "handlers count what happens");
         for name in ["PROACK", "RETRANSMIT_PT"] {
@@ -145,6 +169,7 @@ impl Element for TcpIn {
             exit: exit.map(|exit| exit.0),
             memory: usize::try_from(memory).unwrap_or(usize::MAX),
             sums,
+            is_strict,
             tasks: setup.tasks_where_reached(),
             due: Lock::default(),
             untracked: PerThread::default(),
@@ -155,7 +180,8 @@ impl Element for TcpIn {
 
     fn initialize(&self, init: &mut Init<'_>) -> Result<(), Refused> {
         let contexts = Contexts::upstream(init)?;
-        let slot = contexts.reserve();
+        contexts.awaits_handshakes();
+        let slot = contexts.reserve(init, false);
         // Only this element sets it.
         let _ = self.entrance.contexts.set((contexts, slot));
         let back = init.require::<Entrance>(self.back)?;
@@ -180,6 +206,29 @@ impl Element for TcpIn {
         match exit.entrance.set(self.entrance.clone()) {
             Ok(()) => Ok(()),
             Err(_) => Err("its TCPOut ends the path of another TCPIn".into()),
+        }
+    }
+
+    fn take_state(&self, old: &Self, _: &Init<'_>) {
+        let (Some((contexts, slot)), Some((before, _))) =
+            (self.entrance.contexts.get(), old.entrance.contexts.get())
+        else {
+            return;
+        };
+        // The manager says what is lost.
+        if contexts.take(before).is_err() {
+            return;
+        }
+        if let Some(table) = self.entrance.connections.get() {
+            contexts.for_each(*slot, |number, side| {
+                let Some((connection, direction)) = side.move_to(table) else { return };
+                let mut connection = connection.lock();
+                connection.comes_over(direction, self.number(), &self.entrance.ledger);
+                connection.is_flow(direction, contexts, number);
+            });
+        }
+        for hold in old.entrance.holds.lock().drain(..) {
+            self.entrance.watch(hold);
         }
     }
 
@@ -250,15 +299,20 @@ impl Element for TcpIn {
 impl TcpIn {
     fn arrive(&self, cx: &mut Context, mut packet: Packet) {
         let number = packet.aggregate();
-        let Some(mut segment) = Segment::of(&packet).filter(|_| number != 0) else {
-            return self.let_pass(cx, packet);
+        let Some(mut segment) = Segment::of(&packet) else {
+            let is_refused = self.is_strict && may_be_tcp(&packet);
+            return self.bypass(cx, packet, is_refused);
         };
         if self.sums && !segment.is_intact(&packet) {
             cx.drop(packet, Reason::BadChecksum);
             return;
         }
         let Some((connection, direction)) = self.side(number, &packet, &segment) else {
-            return self.let_pass(cx, packet);
+            let is_refused = self.is_strict && !segment.has(RST);
+            if is_refused && let Some((contexts, _)) = self.entrance.contexts.get() {
+                contexts.retire(number, millis(cx.now()), HALF_OPEN);
+            }
+            return self.bypass(cx, packet, is_refused);
         };
         packet.truncate(segment.end);
         let limits = self.limits();
@@ -321,22 +375,32 @@ impl TcpIn {
     fn side(&self, number: u32, packet: &Packet, segment: &Segment) -> Option<(Shared, usize)> {
         let (contexts, slot) = self.entrance.contexts.get()?;
         let table = self.entrance.connections.get()?;
-        let begins = segment.has(SYN);
+        let begins = segment.has(SYN) && !segment.has(ACK | RST);
         let (connection, direction) = contexts.with(number, *slot, |side| {
-            side.connection().or_else(|| side.join(table, flow_of(packet, segment)?, begins))
+            side.connection().or_else(|| side.join(table, segment.flow(packet)?, begins))
         })??;
         let mut known = connection.lock();
-        if begins && known.may_begin_again(direction, segment.sequence) {
-            *known = Connection::default();
+        if !known.comes_in_at(direction, self.number()) {
+            return None;
         }
         known.is_flow(direction, contexts, number);
         drop(known);
         Some((connection, direction))
     }
 
-    fn let_pass(&self, cx: &mut Context, packet: Packet) {
+    /// What tells this element from others.
+    fn number(&self) -> usize {
+        Arc::as_ptr(&self.entrance).addr()
+    }
+
+    /// A packet that is not followed.
+    fn bypass(&self, cx: &mut Context, packet: Packet, is_refused: bool) {
         self.untracked.mine(&*cx).add(1);
-        self.go_on(cx, packet, Mark::default());
+        if is_refused {
+            cx.drop(packet, Reason::Unexpected);
+        } else {
+            self.go_on(cx, packet, Mark::default());
+        }
     }
 
     fn go_on(&self, cx: &mut Context, mut packet: Packet, mark: Mark) {
@@ -395,15 +459,4 @@ impl TcpIn {
             cx.dropped(lost.lost.swap(0, Relaxed), Reason::Expired);
         }
     }
-}
-
-/// The addresses and ports of a segment.
-fn flow_of(packet: &Packet, segment: &Segment) -> Option<FlowId> {
-    let data = packet.data();
-    let word = |at: usize| {
-        data.get(at..).and_then(<[u8]>::first_chunk).map(|word| u32::from_be_bytes(*word))
-    };
-    let ports = word(segment.tcp)?;
-    let ends = [word(segment.ip + 12)?, word(segment.ip + 16)?];
-    Some(FlowId::new((ends[0], (ports >> 16) as u16), (ends[1], ports as u16)))
 }

@@ -22,6 +22,7 @@
 //! # Handlers
 //! - `changed` (read): segments whose bytes elements changed.
 //! - `made` (read): segments that were made because others had become too long.
+//! - `closed` (read): packets with which elements closed a connection, also because one had grown beyond 16 MiB.
 //!
 //! # Drops
 //! - discarded: all bytes of the packet were removed or are held back, and it says nothing else.
@@ -46,9 +47,10 @@ use millrace_core::{
     Reason, Refused, Setup, register,
 };
 
-use super::connection::Limits;
+use super::connection::{Limits, Standing};
 use super::mark::{self, Kind, Mark};
 use super::path::{Boundary, Entrance, Exit, Hold};
+use crate::flows::contexts::HALF_OPEN;
 use crate::flows::table::millis;
 use crate::upstream::offered_before;
 
@@ -57,6 +59,7 @@ pub struct TcpOut {
     exit: Arc<Exit>,
     changed: PerThread<Count>,
     made: PerThread<Count>,
+    closed: PerThread<Count>,
 }
 
 register!(TcpOut, "tcp_out.rs");
@@ -75,7 +78,12 @@ impl Element for TcpOut {
         args.ignored::<Vec<u8>>("CHECKSUM", Sort::Keyword, "checksums are always right");
         args.complete()?;
         let exit = Exit { entrance: Default::default(), reads_only };
-        Ok(Self { exit: exit.into(), changed: PerThread::default(), made: PerThread::default() })
+        Ok(Self {
+            exit: exit.into(),
+            changed: PerThread::default(),
+            made: PerThread::default(),
+            closed: PerThread::default(),
+        })
     }
 
     fn initialize(&self, init: &mut Init<'_>) -> Result<(), Refused> {
@@ -109,6 +117,7 @@ impl Element for TcpOut {
     fn handlers(handlers: &mut Handlers<Self>) {
         handlers.read("changed", |tcp, _| tcp.changed.total());
         handlers.read("made", |tcp, _| tcp.made.total());
+        handlers.read("closed", |tcp, _| tcp.closed.total());
     }
 }
 
@@ -133,6 +142,9 @@ impl TcpOut {
         if mark.has(mark::CHANGED) {
             self.changed.mine(&*cx).add(1);
         }
+        if mark.has(mark::CLOSES) {
+            self.closed.mine(&*cx).add(1);
+        }
         let limits = Limits { reads_only: self.exit.reads_only, ..entrance.limits };
         let mut connection = connection.lock();
         let result = connection.depart(direction, packet, mark, &limits, more);
@@ -145,10 +157,16 @@ impl TcpOut {
             entrance.watch(Hold { due, number, position, thread: cx.thread() });
         }
         connection.settle();
-        let flows = if connection.is_over() { connection.flows() } else { Vec::new() };
+        let standing = connection.standing();
+        let flows = if standing == Standing::Open { Vec::new() } else { connection.flows() };
         drop(connection);
+        let now = millis(cx.now());
         for (contexts, number) in flows {
-            contexts.retire(number, millis(cx.now()), LINGER);
+            match standing {
+                Standing::HalfOpen => contexts.retire(number, now, HALF_OPEN),
+                Standing::Over => contexts.retire(number, now, LINGER),
+                Standing::New | Standing::Open => contexts.confirm(number, now),
+            }
         }
         result
     }

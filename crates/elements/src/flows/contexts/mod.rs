@@ -6,15 +6,21 @@
 //!
 //! A number consists of the block's place and of the number of times that the place was given away. So a packet that
 //! was held for longer than its flow lived finds nothing, and not the state of another flow.
+//!
+//! Anybody can begin flows. So where an element [waits for handshakes](Contexts::awaits_handshakes), the flows of TCP are
+//! half-open until it [confirms](Contexts::confirm) them, and the oldest half-open one makes room when all places are
+//! taken.
 
-use std::any::Any;
+use std::any::{Any, TypeId};
+use std::collections::VecDeque;
 use std::marker::PhantomData;
-use std::sync::Arc;
-use std::sync::atomic::{AtomicUsize, Ordering::Relaxed};
+use std::sync::atomic::{AtomicBool, Ordering::Relaxed};
+use std::sync::{Arc, OnceLock};
 
+use millrace_core::headers::protocol;
 use millrace_core::{Capability, Footprint, InRound, Init, Lock, Refused};
 
-use super::key::Key;
+use super::key::WideKey;
 use super::table::records::Records;
 use super::table::{Fixed, Flows};
 use crate::upstream::offered_before;
@@ -22,23 +28,42 @@ use crate::upstream::offered_before;
 /// The flows of a manager and what elements keep for each of them.
 pub(crate) struct Contexts {
     /// The number of each flow.
-    flows: Flows<Key, Fixed>,
+    flows: Flows<WideKey, Fixed>,
     blocks: Records<Lock<Block>>,
     /// Places of blocks that no flow has.
     free: Lock<Vec<u32>>,
     /// The bits of a number that are the block's place.
     place_bits: u32,
-    /// How many slots have been reserved.
-    slots: AtomicUsize,
+    /// The slots that have been reserved.
+    slots: Lock<Vec<Owner>>,
+    /// Whether an element confirms flows of TCP.
+    awaits: AtomicBool,
+    /// Flows that were half-open when they began, oldest first.
+    half_open: Lock<VecDeque<u32>>,
+    /// Whether the contexts of the manager before this one were taken, and why not.
+    taken: OnceLock<Result<(), String>>,
 }
+
+/// Who keeps something in a slot.
+#[derive(Clone, Debug, PartialEq, Eq)]
+struct Owner {
+    name: String,
+    holds: TypeId,
+    /// The arguments that the state depends on.
+    config: String,
+}
+
+/// Milliseconds of silence after which a half-open flow ends.
+pub(crate) const HALF_OPEN: u64 = 20_000;
 
 /// What elements keep for one flow.
 #[derive(Default)]
 struct Block {
     /// The number of the flow that has the block, or had it last.
     number: u32,
-    key: Key,
+    key: WideKey,
     is_live: bool,
+    is_half_open: bool,
     slots: Vec<Option<Box<dyn Any + Send>>>,
 }
 
@@ -69,7 +94,10 @@ impl Contexts {
             blocks: Records::new(),
             free: Lock::default(),
             place_bits: capacity.ilog2(),
-            slots: AtomicUsize::new(0),
+            slots: Lock::default(),
+            awaits: AtomicBool::new(false),
+            half_open: Lock::default(),
+            taken: OnceLock::new(),
         }
     }
 
@@ -88,15 +116,69 @@ impl Contexts {
         }
     }
 
-    /// A slot for an element. Call it while elements are initialised.
-    pub(crate) fn reserve<T: Default + Send + 'static>(&self) -> Slot<T> {
-        Slot { index: self.slots.fetch_add(1, Relaxed), holds: PhantomData }
+    /// A slot for an element. Call it while elements are initialised. After a hot swap the element of the same name gets
+    /// what the one before it kept, if `by_config` is false or the arguments are the same, too.
+    pub(crate) fn reserve<T: Default + Send + 'static>(
+        &self,
+        init: &Init<'_>,
+        by_config: bool,
+    ) -> Slot<T> {
+        let own = init.router().elements().nth(init.id()).filter(|_| by_config);
+        let config = own.map_or_else(String::new, |own| own.config.to_owned());
+        self.add_slot(Owner { name: init.name().to_owned(), holds: TypeId::of::<T>(), config })
+    }
+
+    fn add_slot<T>(&self, owner: Owner) -> Slot<T> {
+        let mut slots = self.slots.lock();
+        slots.push(owner);
+        Slot { index: slots.len() - 1, holds: PhantomData }
+    }
+
+    /// An element confirms the flows of TCP that both hosts take part in.
+    pub(crate) fn awaits_handshakes(&self) {
+        self.awaits.store(true, Relaxed);
+    }
+
+    /// A flow is no longer half-open.
+    pub(crate) fn confirm(&self, number: u32, now: u64) {
+        let Some(block) = self.block(number) else { return };
+        let mut block = block.lock();
+        if block.number == number {
+            block.is_half_open = false;
+            let key = block.key;
+            drop(block);
+            self.flows.renew(key, now);
+        }
     }
 
     /// The number of the flow of a packet that has arrived. `None` when there is no room for another flow.
-    pub(crate) fn enter(&self, at: &impl InRound, key: Key, now: u64) -> Option<u32> {
-        let new = || Some(self.begin(key)?.into());
-        self.flows.number(at, key, now, new, |number| self.end(number as u32)).map(|n| n as u32)
+    pub(crate) fn enter(&self, at: &impl InRound, key: WideKey, now: u64) -> Option<u32> {
+        loop {
+            let new = || Some(self.begin(key)?.into());
+            let number = self.flows.number(at, key, now, new, |number| self.end(number as u32));
+            if number.is_some() || !self.evict() {
+                return number.map(|number| number as u32);
+            }
+        }
+    }
+
+    /// Ends the oldest half-open flow. Returns false if there is none.
+    fn evict(&self) -> bool {
+        loop {
+            let Some(number) = self.half_open.lock().pop_front() else { return false };
+            let Some(key) = self.half_open_key(number) else { continue };
+            // Its place is free before there is room for another flow, so there is never one too many.
+            self.end(number);
+            let other = self.flows.forget(key);
+            other.into_iter().for_each(|number| self.end(number as u32));
+            return true;
+        }
+    }
+
+    /// The key of a flow, if it is half-open.
+    fn half_open_key(&self, number: u32) -> Option<WideKey> {
+        let block = self.block(number)?.lock();
+        (block.is_live && block.is_half_open && block.number == number).then_some(block.key)
     }
 
     /// Calls `act` with what an element keeps for the flow with this number. `None` when the flow has ended.
@@ -119,6 +201,66 @@ impl Contexts {
         let place = block.slots.get_mut(slot.index)?;
         let state = place.get_or_insert_with(|| Box::new(T::default()));
         state.downcast_mut().map(act)
+    }
+
+    /// Calls `act` with the number of each flow for which an element keeps something.
+    pub(crate) fn for_each<T: Send + 'static>(
+        &self,
+        slot: Slot<T>,
+        mut act: impl FnMut(u32, &mut T),
+    ) {
+        for (_, block) in self.blocks.iter() {
+            let mut block = block.lock();
+            let number = block.number;
+            let state = block.slots.get_mut(slot.index).and_then(Option::as_mut);
+            if let Some(state) = state.and_then(|state| state.downcast_mut()) {
+                act(number, state);
+            }
+        }
+    }
+
+    /// Takes over the flows of the manager before this one, with what elements keep for them. Does so once.
+    ///
+    /// # Errors
+    /// Why they begin anew: what an element keeps would be lost, and with it bytes that it holds back.
+    pub(crate) fn take(&self, old: &Self) -> Result<(), String> {
+        self.taken.get_or_init(|| self.take_once(old)).clone()
+    }
+
+    fn take_once(&self, old: &Self) -> Result<(), String> {
+        if self.capacity() != old.capacity() {
+            return Err("CAPACITY is another one".to_owned());
+        }
+        let slots = self.slots.lock();
+        let mut places = Vec::new();
+        for owner in old.slots.lock().iter() {
+            match slots.iter().position(|own| own == owner) {
+                Some(place) => places.push(place),
+                None => {
+                    let name = &owner.name;
+                    return Err(format!("‘{name}’ is not there any more, or not the same"));
+                }
+            }
+        }
+        for (_, before) in old.blocks.iter() {
+            let mut before = before.lock();
+            let mut block = std::mem::take(&mut *before);
+            let kept = std::mem::take(&mut block.slots);
+            block.slots.resize_with(slots.len(), || None);
+            for (state, place) in kept.into_iter().zip(&places) {
+                if let Some(slot) = block.slots.get_mut(*place) {
+                    *slot = state;
+                }
+            }
+            let place = self.blocks.add(Lock::default).and_then(|place| self.blocks.get(place));
+            if let Some(place) = place {
+                *place.lock() = block;
+            }
+        }
+        *self.free.lock() = std::mem::take(&mut *old.free.lock());
+        *self.half_open.lock() = std::mem::take(&mut *old.half_open.lock());
+        self.flows.take(&old.flows);
+        Ok(())
     }
 
     /// Lets a flow end `left` milliseconds from now, unless it gets another packet.
@@ -159,7 +301,7 @@ impl Contexts {
     }
 
     /// A block for a new flow.
-    fn begin(&self, key: Key) -> Option<u32> {
+    fn begin(&self, key: WideKey) -> Option<u32> {
         let free = self.free.lock().pop();
         let place = match free {
             Some(place) => place,
@@ -170,8 +312,18 @@ impl Contexts {
         // 0 stands for no flow.
         let next = used.wrapping_add(1).checked_shl(self.place_bits).unwrap_or_default();
         let next = if next == 0 { 1 << self.place_bits } else { next };
-        *block = Block { number: next | place, key, is_live: true, slots: Vec::new() };
-        Some(next | place)
+        let number = next | place;
+        let is_half_open = self.awaits.load(Relaxed) && key.protocol() == protocol::TCP;
+        *block = Block { number, key, is_live: true, is_half_open, slots: Vec::new() };
+        drop(block);
+        if is_half_open {
+            let mut waiting = self.half_open.lock();
+            if waiting.len() >= 2 * self.capacity() {
+                waiting.retain(|number| self.half_open_key(*number).is_some());
+            }
+            waiting.push_back(number);
+        }
+        Some(number)
     }
 
     fn end(&self, number: u32) {
@@ -192,14 +344,19 @@ impl Contexts {
 mod tests {
     use super::*;
 
-    fn key(n: u32) -> Key {
-        Key::numbered(n)
+    fn key(n: u32) -> WideKey {
+        WideKey { source: n.into(), space: protocol::TCP.into(), ..WideKey::default() }
+    }
+
+    fn slot<T: 'static>(contexts: &Contexts, name: &str) -> Slot<T> {
+        let holds = TypeId::of::<T>();
+        contexts.add_slot(Owner { name: name.to_owned(), holds, config: String::new() })
     }
 
     #[test]
     fn a_number_is_never_that_of_another_flow() {
         let contexts = Contexts::new(2, 1000);
-        let slot = contexts.reserve::<u32>();
+        let slot = slot::<u32>(&contexts, "a");
         let mut seen = std::collections::HashSet::new();
         for n in 0..1000 {
             let number = contexts.begin(key(n)).unwrap();
@@ -219,7 +376,7 @@ mod tests {
     fn slots_are_apart_and_end_with_the_flow() {
         let contexts = Contexts::new(8, 1000);
         let (first, second) =
-            (contexts.reserve::<Vec<u8>>(), contexts.reserve::<Option<Arc<()>>>());
+            (slot::<Vec<u8>>(&contexts, "a"), slot::<Option<Arc<()>>>(&contexts, "b"));
         let (one, two) = (contexts.begin(key(1)).unwrap(), contexts.begin(key(2)).unwrap());
         let watched = Arc::new(());
         contexts.with(one, first, |state| state.push(7));
@@ -230,5 +387,34 @@ mod tests {
         contexts.end(one);
         assert_eq!(Arc::strong_count(&watched), 1);
         assert_eq!(contexts.with(two, first, |state| state.len()), Some(0));
+    }
+
+    #[test]
+    fn contexts_are_taken_by_name_and_type() {
+        let old = Contexts::new(8, 1000);
+        let (words, counts) = (slot::<String>(&old, "words"), slot::<u32>(&old, "counts"));
+        let numbers: Vec<u32> = (0..3).map(|n| old.begin(key(n)).unwrap()).collect();
+        old.with(numbers[1], words, |state| state.push_str("held"));
+        old.with(numbers[2], counts, |state| *state = 7);
+        old.end(numbers[0]);
+        // Another order, and one more.
+        let new = Contexts::new(8, 1000);
+        let (_, counts, words) =
+            (slot::<u8>(&new, "more"), slot::<u32>(&new, "counts"), slot::<String>(&new, "words"));
+        new.take(&old).unwrap();
+        assert_eq!(new.with(numbers[1], words, |state| state.clone()), Some("held".to_owned()));
+        assert_eq!(new.with(numbers[2], counts, |state| *state), Some(7));
+        assert_eq!(new.with(numbers[0], counts, |state| *state), None);
+        let next = new.begin(key(9)).unwrap();
+        assert!(!numbers.contains(&next));
+        // Once is enough, and what does not fit says so.
+        new.take(&old).unwrap();
+        assert_eq!(new.with(numbers[2], counts, |state| *state), Some(7));
+        for (capacity, of) in [(8, "other"), (16, "counts")] {
+            let third = Contexts::new(capacity, 1000);
+            slot::<u32>(&third, of);
+            assert!(third.take(&new).is_err());
+        }
+        assert_eq!(new.with(numbers[2], counts, |state| *state), Some(7));
     }
 }

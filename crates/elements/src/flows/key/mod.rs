@@ -19,6 +19,7 @@ use std::net::Ipv4Addr;
 use std::sync::atomic::{AtomicU64, Ordering::Relaxed};
 
 use millrace_core::View;
+use millrace_core::headers::dissect::{Kind, Start, flow_of};
 use millrace_core::headers::{Header, Ipv4Header, protocol};
 
 /// Source and destination: addresses and ports.
@@ -250,6 +251,23 @@ impl TableKey for WideKey {
 }
 
 impl WideKey {
+    /// The outermost flow of an IP packet, or of a frame with one. Versions of IP have spaces of their own.
+    pub(crate) fn of_bytes(bytes: &[u8], start: Start) -> Option<Self> {
+        let flow = flow_of(bytes, start, true).filter(|flow| flow.kind != Kind::Ether)?;
+        let ports = flow.ports.unwrap_or_default();
+        Some(Self {
+            source: flow.source,
+            destination: flow.destination,
+            ports: u32::from(ports.0) << 16 | u32::from(ports.1),
+            space: u32::from(flow.kind == Kind::V4) << 16 | u32::from(flow.protocol),
+        })
+    }
+
+    /// The protocol, in tables whose spaces are protocols.
+    pub(crate) fn protocol(self) -> u8 {
+        self.space as u8
+    }
+
     /// The flow or its replies, whichever has the lower source and, from a host to itself, the lower source port; and
     /// whether that is the replies.
     pub(crate) fn ordered(self) -> (Self, bool) {

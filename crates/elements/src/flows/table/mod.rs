@@ -243,12 +243,11 @@ impl<K: TableKey, S: Slot> Flows<K, S> {
         book.live
     }
 
-    /// Forgets a flow.
-    pub(crate) fn forget(&self, key: K) {
+    /// Forgets a flow; returns its state.
+    pub(crate) fn forget(&self, key: K) -> Option<S::State> {
         let mut book = self.book.lock();
-        if let Some((number, _)) = self.look_up(key) {
-            self.remove(&mut book, number);
-        }
+        let (number, _) = self.look_up(key)?;
+        self.remove(&mut book, number)
     }
 
     /// Forgets any flow, to make room for another.
@@ -268,15 +267,23 @@ impl<K: TableKey, S: Slot> Flows<K, S> {
         self.drain(|_, _, _| ());
     }
 
-    /// Lets a flow time out `left` milliseconds from now, unless it receives a packet before.
+    /// Lets a flow time out `left` milliseconds from now, if not before, unless it receives a packet until then.
     pub(crate) fn retire(&self, key: K, now: u64, left: u64) {
         let mut book = self.book.lock();
         if self.timeout > left
             && let Some((number, record)) = self.look_up(key)
         {
             let last = now.saturating_add(left).saturating_sub(self.timeout);
-            record.last.store(last, Relaxed);
+            record.last.fetch_min(last, Relaxed);
             self.note_due(&mut book, number, last);
+        }
+    }
+
+    /// Counts as a packet of a flow.
+    pub(crate) fn renew(&self, key: K, now: u64) {
+        let _book = self.book.lock();
+        if let Some((_, record)) = self.look_up(key) {
+            record.last.store(now, Relaxed);
         }
     }
 

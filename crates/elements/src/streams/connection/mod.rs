@@ -12,15 +12,20 @@
 //! Nothing is sent in the sender's direction of its own accord. Where the sender needs to hear something - its bytes
 //! were removed, or a packet before them was lost - the receiver gets one byte that it has already, and answers with an
 //! acknowledgment, which is translated on its way back.
+//!
+//! What one host says about the connection is believed when the other one agrees, for only that one knows what has
+//! arrived. So a reset counts if it stands where the receiver's next byte is (RFC 5961, 3), and still no byte passes
+//! unseen after it; bytes pass after a SYN was answered; and a SYN with another number begins a new connection when its
+//! receiver acknowledges it. Until then it only knocks.
 
 mod stream;
 
-use std::collections::VecDeque;
 use std::sync::{Arc, Weak};
 
 use millrace_core::headers::tcp_flags::{ACK, FIN, PSH, RST, SYN};
 use millrace_core::{Packet, Reason};
 
+use super::http::Requests;
 use super::mark::{self, Kind, Mark};
 use super::segment::{Blank, Segment};
 use crate::flows::contexts::Contexts;
@@ -36,10 +41,27 @@ pub(crate) struct Connection {
     is_reset: bool,
     /// Both sides announced selective acknowledgments.
     has_sack: bool,
-    /// For HTTPIn: the requests without a response yet, and whether each asks for a head alone.
-    pub(crate) requests: VecDeque<bool>,
+    /// The contexts' manager knows that both hosts take part.
+    is_confirmed: bool,
+    /// The stream that a SYN with another number would begin, by its direction.
+    knocking: Option<(usize, Box<Stream>)>,
+    /// For HTTPIn.
+    pub(crate) requests: Requests,
     /// The flow of each direction.
     flows: [Option<(Weak<Contexts>, u32)>; 2],
+    /// The TCPIn of each direction, as its first packet showed it.
+    entrances: [Option<usize>; 2],
+}
+
+/// How a connection stands with the managers of its flows.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Standing {
+    /// Not both hosts have been heard.
+    HalfOpen,
+    /// Both have, for the first time.
+    New,
+    Open,
+    Over,
 }
 
 /// What happens to a segment that arrives.
@@ -64,14 +86,6 @@ pub(crate) struct Limits {
 }
 
 impl Connection {
-    /// Whether a SYN may begin a new connection in the place of this one: it is over, or the SYN was never answered.
-    pub(crate) fn may_begin_again(&self, direction: usize, sequence: u32) -> bool {
-        let own = self.streams.get(direction);
-        let is_other = own.is_some_and(|own| own.has_begun() && !own.began_at(sequence));
-        let was_answered = self.streams.iter().all(Stream::has_begun);
-        is_other && (self.is_over() || self.is_closed || !was_answered)
-    }
-
     /// Whether nothing more is to come. One that an element has closed is not over: the hosts may not know yet.
     pub(crate) fn is_over(&self) -> bool {
         self.is_reset && !self.is_closed || self.streams.iter().all(Stream::is_over)
@@ -80,9 +94,41 @@ impl Connection {
     /// Notes the flow of a direction.
     pub(crate) fn is_flow(&mut self, direction: usize, contexts: &Arc<Contexts>, number: u32) {
         if let Some(flow) = self.flows.get_mut(direction)
-            && flow.as_ref().is_none_or(|known| known.1 != number)
+            && flow.as_ref().is_none_or(|known| {
+                known.1 != number || !std::ptr::eq(known.0.as_ptr(), Arc::as_ptr(contexts))
+            })
         {
             *flow = Some((Arc::downgrade(contexts), number));
+        }
+    }
+
+    /// Whether packets of a direction may come in here. A host cannot speak for the other one from its own side.
+    pub(crate) fn comes_in_at(&mut self, direction: usize, entrance: usize) -> bool {
+        let known = self.entrances.get_mut(direction);
+        known.is_some_and(|known| *known.get_or_insert(entrance) == entrance)
+    }
+
+    /// Another TCPIn takes the place of the one of a direction.
+    pub(crate) fn comes_over(&mut self, direction: usize, entrance: usize, ledger: &Arc<Ledger>) {
+        if let Some(known) = self.entrances.get_mut(direction) {
+            *known = Some(entrance);
+        }
+        if let Some(stream) = self.streams.get_mut(direction) {
+            stream.move_to(ledger);
+        }
+    }
+
+    /// How it stands with the managers of its flows.
+    pub(crate) fn standing(&mut self) -> Standing {
+        if self.is_over() {
+            return Standing::Over;
+        }
+        if !self.streams.iter().all(Stream::was_heard) {
+            return Standing::HalfOpen;
+        }
+        match std::mem::replace(&mut self.is_confirmed, true) {
+            true => Standing::Open,
+            false => Standing::New,
         }
     }
 
@@ -110,19 +156,84 @@ impl Connection {
         segment: &mut Segment,
         limits: &Limits,
     ) -> Arrival {
+        let other = Arrival::Pass(Mark::default());
+        if segment.has(RST) {
+            return other;
+        }
+        if segment.has(SYN)
+            && let Some(arrival) = self.knock(direction, packet, segment)
+        {
+            return arrival;
+        }
         if self.is_closed {
             // It leaves as a reset.
-            return Arrival::Pass(Mark::default());
+            return other;
         }
         let (stream, back) = self.pair(direction);
-        stream.see(packet, segment);
         if segment.has(SYN) {
+            stream.see(packet, segment);
             stream.set_most(back);
             back.set_most(stream);
+        } else if !segment.has(ACK) {
+            // Receivers drop it, too (RFC 9293, 3.10.7.4).
+            return Arrival::Drop(Reason::Unexpected);
+        } else if !(stream.has_begun() && back.has_begun()) {
+            // An answer to a SYN that its receiver does not accept; bytes would be of no connection that is seen.
+            let brings = segment.len() > 0 || segment.has(FIN);
+            return if brings { Arrival::Drop(Reason::Unexpected) } else { other };
+        } else {
+            stream.see(packet, segment);
         }
         let arrival = stream.arrive(packet, segment, limits);
         self.has_sack = self.streams.iter().all(Stream::permits_sack);
         arrival
+    }
+
+    /// A SYN arrives. What happens to it, unless it belongs to the connection: then it goes on like any segment.
+    fn knock(
+        &mut self,
+        direction: usize,
+        packet: &mut Packet,
+        segment: &mut Segment,
+    ) -> Option<Arrival> {
+        if segment.has(ACK)
+            && let Some((_, new)) = self
+                .knocking
+                .take_if(|(from, new)| *from != direction && new.is_answered_by(segment))
+        {
+            let (flows, entrances) =
+                (std::mem::take(&mut self.flows), std::mem::take(&mut self.entrances));
+            *self = Self { flows, entrances, ..Self::default() };
+            *self.pair(direction).1 = *new;
+            return None;
+        }
+        let (stream, back) = self.pair(direction);
+        if segment.has(ACK) && back.has_begun() && !back.is_answered_by(segment) {
+            return Some(Arrival::Drop(Reason::Unexpected));
+        }
+        if !stream.has_begun() || stream.began_at(segment.sequence) {
+            return None;
+        }
+        if segment.has(ACK) {
+            return Some(Arrival::Drop(Reason::Unexpected));
+        }
+        // The receiver does not take its bytes yet, and the sender sends them again.
+        let cut = segment.len() > 0 || segment.has(FIN);
+        segment.set_end(packet, segment.payload);
+        segment.flags &= !FIN;
+        segment.write(packet);
+        self.knocking = Some((direction, Box::new(Stream::begun_by(packet, segment))));
+        let flags = if cut { mark::CHANGED } else { 0 };
+        Some(Arrival::Pass(Mark { flags, ..Mark::default() }))
+    }
+
+    /// Whether a segment that leaves is the SYN of a connection that would come after this one.
+    fn knocks(&self, direction: usize, segment: &Segment) -> bool {
+        segment.has(SYN)
+            && self
+                .knocking
+                .as_ref()
+                .is_some_and(|(from, new)| *from == direction && new.began_at(segment.sequence))
     }
 
     /// Keeps a segment that came after a gap. Returns it if it brings nothing new or there is no room.
@@ -167,15 +278,20 @@ impl Connection {
         limits: &Limits,
         more: &mut Vec<Packet>,
     ) -> Result<(), Reason> {
-        let Some(mut segment) = Segment::of(packet) else { return Err(Reason::Truncated) };
+        let Some(mut segment) = Segment::on_path(packet) else { return Err(Reason::Truncated) };
+        if self.knocks(direction, &segment) {
+            segment.sum(packet);
+            return Ok(());
+        }
         let before = segment;
         let has_sack = self.has_sack;
         if mark.has(mark::CLOSES) {
             self.is_closed = true;
         }
         let is_closed = self.is_closed;
-        let is_near = self.streams.get(direction).is_some_and(|one| one.is_near(segment.sequence));
-        self.is_reset |= segment.has(RST) && is_near;
+        let (stream, back) = self.pair(direction);
+        let ends = segment.has(RST) && stream.ends_with(&segment, back);
+        self.is_reset |= ends;
         let (stream, back) = self.pair(direction);
         let mut is_changed = mark.has(mark::CHANGED);
         if segment.has(ACK) && back.has_begun() {
@@ -232,7 +348,7 @@ fn reset(stream: &Stream, packet: &mut Packet, mut segment: Segment) {
     segment.sum(packet);
 }
 
-/// Divides a segment that has become longer than what the receiver takes, or the path.
+/// Divides a segment that has become longer than what the receiver takes, the path, or an IP packet.
 fn split(
     longest: usize,
     packet: &mut Packet,
@@ -241,16 +357,20 @@ fn split(
     more: &mut Vec<Packet>,
 ) {
     let length = segment.len();
-    if length <= longest || length <= usize::from(mark.length) && mark.kind == Kind::Data {
+    let is_as_before = length <= usize::from(mark.length) && mark.kind == Kind::Data;
+    if !segment.is_long() && (length <= longest || is_as_before) {
         return;
     }
     let bytes = segment.bytes(packet).to_vec();
     let last = segment.flags & (FIN | PSH);
     let (sequence, flags) = (segment.sequence, segment.flags);
+    // Copies are made of the headers alone.
+    segment.set_end(packet, segment.payload);
     let mut chunks = bytes.chunks(longest).enumerate();
-    chunks.next();
+    let first = chunks.next().map_or(&[][..], |(_, chunk)| chunk);
     for (n, chunk) in chunks {
-        let Some(mut another) = packet.copy() else { return };
+        // What is not sent for lack of memory is stored, and is sent again.
+        let Some(mut another) = packet.copy() else { break };
         let mut part = *segment;
         part.set_payload(&mut another, chunk);
         part.sequence = sequence.wrapping_add((n * longest) as u32);
@@ -260,7 +380,7 @@ fn split(
         part.sum(&mut another);
         more.push(another);
     }
-    segment.set_end(packet, segment.payload + longest);
+    segment.set_payload(packet, first);
     segment.flags &= !last;
     segment.write(packet);
 }

@@ -5,7 +5,7 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicUsize, Ordering::Relaxed};
 
 use millrace_core::headers::tcp_flags::{ACK, FIN, RST, SYN};
-use millrace_core::headers::{Header, Ipv4Header, TcpHeader};
+use millrace_core::headers::{Header, TcpHeader};
 use millrace_core::{Packet, Reason, Timestamp};
 
 use super::{Arrival, Limits};
@@ -24,7 +24,10 @@ pub(crate) struct Stream {
     fin: Option<u64>,
     /// Segments after a gap, by position.
     early: Vec<Early>,
+    /// The memory that they take.
     early_bytes: usize,
+    /// Bytes that elements hold back.
+    held_bytes: usize,
     positions: Positions,
     /// The changed position before which the receiver has everything.
     acknowledged: u64,
@@ -34,6 +37,8 @@ pub(crate) struct Stream {
     last_byte: u8,
     /// An element has closed the connection, and the receiver has been told.
     is_closed: bool,
+    /// Elements must forget the connection before this one.
+    is_renewed: bool,
     sender: Sender,
     /// The payload of its longest segment.
     largest: usize,
@@ -53,7 +58,7 @@ pub(crate) struct Stream {
 /// What all streams of an element take.
 #[derive(Debug, Default)]
 pub(crate) struct Ledger {
-    /// Bytes that are stored.
+    /// Bytes of memory.
     pub(crate) bytes: AtomicUsize,
     /// Packets that wait.
     pub(crate) waiting: AtomicUsize,
@@ -84,20 +89,64 @@ struct Early {
     segment: Segment,
 }
 
+impl Early {
+    /// The memory that a packet takes while it waits.
+    fn bytes_of(packet: &Packet) -> usize {
+        packet.headroom() + packet.len() + packet.tailroom()
+    }
+}
+
 /// The number of segments that wait in a stream.
 const MOST_EARLY: usize = 2048;
 /// The number of pieces that a stream may consist of while it is not acknowledged.
 const MOST_PIECES: usize = 16_384;
+/// A store of fewer bytes keeps its memory while it has any.
+const LEAST_STORE: usize = 4096;
+/// The longest payload that is made: with room for headers in an IP packet.
+const LONGEST_SEGMENT: usize = 65_535 - 160;
 /// The shortest longest payload (RFC 9293, 3.7.1).
 const LEAST_SEGMENT: usize = 536;
 
 impl Stream {
+    /// The stream after a SYN that has gone on to its receiver.
+    pub(crate) fn begun_by(packet: &Packet, segment: &Segment) -> Self {
+        let mut stream = Self::default();
+        (stream.next, stream.stored_to, stream.is_renewed) = (1, 1, true);
+        stream.see(packet, segment);
+        stream.positions.add(1, 1);
+        stream
+    }
+
     pub(crate) fn has_begun(&self) -> bool {
         self.first.is_some()
     }
 
     pub(crate) fn began_at(&self, sequence: u32) -> bool {
         self.first == Some(sequence)
+    }
+
+    /// Whether a segment of the other direction acknowledges the SYN and nothing else.
+    pub(crate) fn is_answered_by(&self, segment: &Segment) -> bool {
+        self.has_begun() && segment.acknowledgment == self.sequence(1)
+    }
+
+    /// Whether the receiver has acknowledged anything.
+    pub(crate) fn was_heard(&self) -> bool {
+        self.acknowledged > 0
+    }
+
+    /// Whether a reset in this direction is one that its receiver believes: it stands where the next byte is, as far as
+    /// that is known here, or it refuses the other one's SYN.
+    pub(crate) fn ends_with(&self, reset: &Segment, back: &Self) -> bool {
+        let end = self.positions.original_end();
+        match self.has_begun() {
+            true => {
+                let from = self.positions.acknowledged(self.acknowledged);
+                u64::try_from(self.position(reset.sequence, end))
+                    .is_ok_and(|at| (from..=end).contains(&at))
+            }
+            false => reset.has(ACK) && back.is_answered_by(reset),
+        }
     }
 
     /// Whether the receiver has everything up to the FIN.
@@ -142,7 +191,7 @@ impl Stream {
 
     /// The longest payload that a changed segment may have.
     pub(crate) fn longest(&self) -> usize {
-        self.largest.min(self.most).max(LEAST_SEGMENT)
+        self.largest.min(self.most).clamp(LEAST_SEGMENT, LONGEST_SEGMENT)
     }
 
     /// The sequence number of a position, in either form of the stream: both begin with the same.
@@ -200,14 +249,7 @@ impl Stream {
         limits: &Limits,
     ) -> Arrival {
         let other = Arrival::Pass(Mark::default());
-        if segment.has(RST) || self.first.is_none() {
-            return other;
-        }
         let has_syn = segment.has(SYN);
-        if has_syn && !self.began_at(segment.sequence) {
-            // The receiver answers it (RFC 5961, 4).
-            return other;
-        }
         let has_fin = segment.has(FIN);
         let start = match has_syn {
             true => 1,
@@ -243,9 +285,10 @@ impl Stream {
         }
         self.next = end.cast_unsigned();
         let mut flags = 0;
-        if begins {
+        if begins || std::mem::take(&mut self.is_renewed) {
             flags |= mark::BEGINS;
-        } else if start < next {
+        }
+        if !begins && start < next {
             flags |= mark::CHANGED;
         }
         if has_fin {
@@ -265,14 +308,15 @@ impl Stream {
         let start = self.position(segment.sequence, self.next).max(0).cast_unsigned();
         let end = start + segment.len() as u64 + u64::from(segment.has(FIN));
         let room = limits.buffer.saturating_sub(self.early_bytes);
-        if segment.len() > room || self.early.len() >= MOST_EARLY {
+        let bytes = Early::bytes_of(&packet);
+        if bytes > room || self.early.len() >= MOST_EARLY {
             return Err((packet, Reason::Limited));
         }
         let at = self.early.partition_point(|early| early.start <= start);
         if at.checked_sub(1).and_then(|at| self.early.get(at)).is_some_and(|one| one.end >= end) {
             return Err((packet, Reason::Replayed));
         }
-        self.early_bytes += segment.len();
+        self.early_bytes += bytes;
         self.early.insert(at, Early { start, end, packet, segment });
         Ok(())
     }
@@ -282,7 +326,7 @@ impl Stream {
             return None;
         }
         let early = self.early.remove(0);
-        self.early_bytes = self.early_bytes.saturating_sub(early.segment.len());
+        self.early_bytes = self.early_bytes.saturating_sub(Early::bytes_of(&early.packet));
         Some((early.packet, early.segment))
     }
 
@@ -338,8 +382,10 @@ impl Stream {
             let kept = usize::try_from(self.stored_to.saturating_sub(arrived)).unwrap_or(0);
             let old = self.store.len().saturating_sub(kept);
             self.store.drain(..old);
-            if self.store.is_empty() && self.store.capacity() > 1 << 16 {
+            if self.store.is_empty() {
                 self.store = VecDeque::new();
+            } else if self.store.capacity() > (4 * self.store.len()).max(LEAST_STORE) {
+                self.store.shrink_to(2 * self.store.len());
             }
         }
         is_changed
@@ -392,6 +438,7 @@ impl Stream {
         }
         let holds = mark.has(mark::HOLDS) && !has_fin;
         self.is_held = holds;
+        self.held_bytes = if holds { self.held_bytes + usize::from(mark.length) } else { 0 };
         self.is_flushed = mark.kind == Kind::Flush && (length > 0 || self.is_flushed);
         self.positions.add(mark.length.into(), length as u64);
         if has_fin {
@@ -482,12 +529,6 @@ impl Stream {
         segment.sequence = self.sequence(position);
     }
 
-    /// Whether a sequence number is one that the sender may use now.
-    pub(crate) fn is_near(&self, sequence: u32) -> bool {
-        let end = self.positions.original_end();
-        self.position(sequence, end).abs_diff(end.cast_signed()) < 1 << 20
-    }
-
     /// An element has closed the connection. Returns whether the receiver does not know yet.
     pub(crate) fn close(&mut self) -> bool {
         !std::mem::replace(&mut self.is_closed, true)
@@ -506,10 +547,25 @@ impl Stream {
         }
     }
 
+    /// Has what the stream takes entered in another ledger.
+    pub(crate) fn move_to(&mut self, ledger: &Arc<Ledger>) {
+        if let Some(old) = self.ledger.replace(ledger.clone()) {
+            old.bytes.fetch_sub(self.entered.0, Relaxed);
+            old.waiting.fetch_sub(self.entered.1, Relaxed);
+        }
+        self.entered = (0, 0);
+        self.settle();
+    }
+
+    /// The memory that the stream takes, with what elements hold back of it.
+    fn bytes(&self) -> usize {
+        self.store.capacity() + self.early_bytes + self.held_bytes + self.positions.bytes()
+    }
+
     /// Corrects the ledger.
     pub(crate) fn settle(&mut self) {
         let Some(ledger) = &self.ledger else { return };
-        let now = (self.store.len() + self.early_bytes, self.early.len());
+        let now = (self.bytes(), self.early.len());
         if now != self.entered {
             // Both wrap, and their sums are right in the end.
             ledger.bytes.fetch_add(now.0.wrapping_sub(self.entered.0), Relaxed);
@@ -531,12 +587,10 @@ impl Drop for Stream {
 /// The addresses and ports of a segment.
 fn ends(packet: &Packet, segment: &Segment) -> Option<Blank> {
     let data = packet.data();
-    let (ip, _) = data.get(segment.ip..).and_then(Ipv4Header::view)?;
     let (tcp, _) = data.get(segment.tcp..).and_then(TcpHeader::view)?;
     Some(Blank {
         link: data.get(..segment.ip)?.to_vec(),
-        source: ip.src,
-        destination: ip.dst,
+        ends: segment.ends(packet),
         source_port: tcp.src_port.get(),
         destination_port: tcp.dst_port.get(),
         ..Blank::default()

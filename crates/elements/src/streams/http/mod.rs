@@ -1,5 +1,7 @@
 //! The messages of HTTP/1 (RFC 9112) in a stream: where heads and contents begin and end.
 
+use std::collections::VecDeque;
+
 /// The longest head of a message. A stream with a longer one is left alone.
 pub(crate) const LONGEST_HEAD: usize = 64 << 10;
 
@@ -28,9 +30,17 @@ impl Head {
         let first_line = lines.next()?.to_vec();
         let is_response = first_line.starts_with(b"HTTP/");
         let is_request = first_line.windows(7).any(|part| part == b" HTTP/1");
-        let mut fields = Vec::new();
+        let mut fields: Vec<Vec<u8>> = Vec::new();
         for line in lines.take_while(|line| !line.is_empty()) {
-            // A line that goes on, without a colon or with a space before it might be read in two ways.
+            if line.starts_with(b" ") || line.starts_with(b"\t") {
+                // The field before goes on, which receivers read in two ways: it leaves in one line (RFC 9112, 5.2).
+                let field = fields.last_mut()?;
+                field.truncate(field.trim_ascii_end().len());
+                field.push(b' ');
+                field.extend_from_slice(line.trim_ascii());
+                continue;
+            }
+            // A line without a colon, or with a space before it, might be read in two ways.
             let name = line.split(|byte| *byte == b':').next().unwrap_or_default();
             if name.len() == line.len() || name.iter().any(u8::is_ascii_whitespace) {
                 return None;
@@ -59,6 +69,11 @@ impl Head {
     /// Whether the message is of version 1.1, so that it may be chunked.
     pub(crate) fn is_1_1(&self) -> bool {
         self.first_line.windows(8).any(|part| part == b"HTTP/1.1")
+    }
+
+    /// Whether the message is of version 1.0, whose hosts do not know chunks.
+    pub(crate) fn is_1_0(&self) -> bool {
+        self.first_line.starts_with(b"HTTP/1.0") || self.first_line.ends_with(b" HTTP/1.0")
     }
 
     /// Makes the message one of version 1.0.
@@ -143,6 +158,46 @@ impl Head {
     }
 }
 
+/// What a response needs to know of its request.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub(crate) struct Request {
+    /// It asks for a head alone.
+    pub(crate) is_for_head: bool,
+    /// It is of version 1.0.
+    pub(crate) is_1_0: bool,
+}
+
+/// The requests of a connection without a response yet.
+#[derive(Debug, Default)]
+pub(crate) struct Requests {
+    waiting: VecDeque<Request>,
+    /// Not all further ones are known.
+    is_lost: bool,
+}
+
+/// Requests without a response that are remembered.
+const MOST_REQUESTS: usize = 1024;
+
+impl Requests {
+    /// Remembers a request. If there are too many, no later one is: their responses cannot be told apart.
+    pub(crate) fn ask(&mut self, request: Request) {
+        self.is_lost |= self.waiting.len() >= MOST_REQUESTS;
+        if !self.is_lost {
+            self.waiting.push_back(request);
+        }
+    }
+
+    /// Further requests are not understood.
+    pub(crate) fn lose(&mut self) {
+        self.is_lost = true;
+    }
+
+    /// The request of the next response. `None` if it is not known.
+    pub(crate) fn answer(&mut self) -> Option<Request> {
+        self.waiting.pop_front().or((!self.is_lost).then(Request::default))
+    }
+}
+
 /// A part of a stream, as a [`Reader`] finds it.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) enum Part {
@@ -186,11 +241,11 @@ impl Reader {
     }
 
     /// Reads the next bytes of the stream; `is_for_head` says whether the next response is one to a request for the head
-    /// alone. `part` gets what is found, with the number of bytes that were used for it.
+    /// alone, or `None` if nobody knows. `part` gets what is found, with the number of bytes that were used for it.
     pub(crate) fn read(
         &mut self,
         mut bytes: &[u8],
-        mut is_for_head: impl FnMut() -> bool,
+        mut is_for_head: impl FnMut() -> Option<bool>,
         mut part: impl FnMut(Part, usize),
     ) {
         loop {
@@ -271,7 +326,7 @@ impl Reader {
     fn line_or_head(
         &mut self,
         used: usize,
-        is_for_head: &mut impl FnMut() -> bool,
+        is_for_head: &mut impl FnMut() -> Option<bool>,
         part: &mut impl FnMut(Part, usize),
     ) {
         let line = self.waiting.trim_ascii();
@@ -305,7 +360,8 @@ impl Reader {
                 let head = Head::parse(self.waiting.trim_ascii_start());
                 let is_interim = head.as_ref().is_some_and(Head::is_interim);
                 let length = head.as_ref().and_then(|head| {
-                    head.length(head.is_response() && !is_interim && is_for_head())
+                    let answers = head.is_response() && !is_interim;
+                    head.length(if answers { is_for_head()? } else { false })
                 });
                 let (Some(head), Some(length)) = (head, length) else {
                     return self.give_up(used, part);
@@ -351,7 +407,7 @@ mod tests {
             let mut now = 0;
             reader.read(
                 bytes,
-                || for_head,
+                || Some(for_head),
                 |part, n| {
                     now += n;
                     match part {
@@ -417,6 +473,26 @@ mod tests {
         head.add("X: y".to_owned());
         let expected = b"GET / HTTP/1.1\r\nHost: a\r\nConnection: x, Keep-Alive\r\nX: y\r\n\r\n";
         assert_eq!(head.bytes(), expected);
+        let folded =
+            Head::parse(b"HTTP/1.0 200 OK\r\nA: b \r\n  c\r\n\td: e\r\nF: g\r\n\r\n").unwrap();
+        assert_eq!(folded.bytes(), b"HTTP/1.0 200 OK\r\nA: b c d: e\r\nF: g\r\n\r\n");
+        assert!(folded.is_1_0() && !head.is_1_0());
+        assert_eq!(Head::parse(b"HTTP/1.1 200 OK\r\n A: b\r\n\r\n"), None);
+    }
+
+    #[test]
+    fn responses_stay_in_step_with_requests() {
+        let mut requests = Requests::default();
+        let is_for_head = |n: usize| n.is_multiple_of(3);
+        for n in 0..MOST_REQUESTS + 50 {
+            requests.ask(Request { is_for_head: is_for_head(n), is_1_0: false });
+        }
+        for n in 0..MOST_REQUESTS {
+            assert_eq!(requests.answer().unwrap().is_for_head, is_for_head(n));
+            requests.ask(Request { is_for_head: true, is_1_0: true });
+        }
+        assert_eq!(requests.answer(), None);
+        assert_eq!(Requests::default().answer(), Some(Request::default()));
     }
 
     #[test]
@@ -426,7 +502,7 @@ mod tests {
         for _ in 0..200 {
             reader.read(
                 &[b'a'; 1000],
-                || false,
+                || Some(false),
                 |part, _| match part {
                     Part::Opaque(bytes) => opaque += bytes.len(),
                     other => panic!("{other:?}"),

@@ -8,13 +8,13 @@ use millrace_core::{Capability, Lock, Timer, Timestamp};
 
 use super::connection::{Connection, Ledger, Limits};
 use crate::flows::contexts::{Contexts, Slot};
-use crate::flows::key::FlowId;
+use crate::flows::key::WideKey;
 
 /// A connection that both directions use.
 pub(crate) type Shared = Arc<Lock<Connection>>;
 
 /// Some of the connections, by their flows in ordered form.
-type Shard = HashMap<FlowId, Weak<Lock<Connection>>>;
+type Shard = HashMap<WideKey, Weak<Lock<Connection>>>;
 
 /// The connections of a pair of paths.
 pub(crate) struct Connections {
@@ -33,12 +33,12 @@ impl Default for Connections {
 }
 
 impl Connections {
-    fn shard(&self, flow: FlowId) -> Option<&Lock<Shard>> {
+    fn shard(&self, flow: WideKey) -> Option<&Lock<Shard>> {
         self.shards.get(self.hasher.hash_one(flow) as usize % SHARDS)
     }
 
     /// The connection of a flow, in its ordered form; a new one if there is none and `begins` is true.
-    fn join(&self, flow: FlowId, begins: bool) -> Option<Shared> {
+    fn join(&self, flow: WideKey, begins: bool) -> Option<Shared> {
         let mut shard = self.shard(flow)?.lock();
         if let Some(known) = shard.get(&flow).and_then(Weak::upgrade) {
             return Some(known);
@@ -50,8 +50,15 @@ impl Connections {
         })
     }
 
+    /// Takes a connection over.
+    fn adopt(&self, flow: WideKey, connection: &Shared) {
+        if let Some(shard) = self.shard(flow) {
+            shard.lock().insert(flow, Arc::downgrade(connection));
+        }
+    }
+
     /// Returns a connection. The last one to do so makes the table forget it.
-    fn leave(&self, flow: FlowId, connection: Shared) {
+    fn leave(&self, flow: WideKey, connection: Shared) {
         let Some(shard) = self.shard(flow) else { return };
         let mut shard = shard.lock();
         drop(connection);
@@ -67,7 +74,7 @@ pub(crate) struct Side(Option<Joined>);
 
 struct Joined {
     connection: Option<Shared>,
-    flow: FlowId,
+    flow: WideKey,
     direction: usize,
     table: Arc<Connections>,
 }
@@ -91,7 +98,7 @@ impl Side {
     pub(crate) fn join(
         &mut self,
         table: &Arc<Connections>,
-        flow: FlowId,
+        flow: WideKey,
         begins: bool,
     ) -> Option<(Shared, usize)> {
         if self.0.is_none() {
@@ -105,6 +112,18 @@ impl Side {
             });
         }
         self.connection()
+    }
+}
+
+impl Side {
+    /// Moves to the table of another TCPIn, which takes this one's place after a hot swap. Returns the connection and
+    /// the direction.
+    pub(crate) fn move_to(&mut self, table: &Arc<Connections>) -> Option<(Shared, usize)> {
+        let joined = self.0.as_mut()?;
+        let connection = joined.connection.clone()?;
+        table.adopt(joined.flow, &connection);
+        joined.table = table.clone();
+        Some((connection, joined.direction))
     }
 }
 

@@ -46,6 +46,11 @@ impl Positions {
         self.pieces.len()
     }
 
+    /// The memory that they take.
+    pub(crate) fn bytes(&self) -> usize {
+        self.pieces.len() * size_of::<Piece>()
+    }
+
     /// Whether both streams have the same length so far, and correspond byte by byte.
     pub(crate) fn is_identity(&self) -> bool {
         self.base.0 == self.base.1 && self.pieces.iter().all(|piece| piece.is_even)

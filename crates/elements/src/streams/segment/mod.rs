@@ -1,7 +1,16 @@
-//! A TCP segment over IPv4 in a packet: where its parts are, and changes to them.
+//! A TCP segment in a packet: where its parts are, and changes to them.
+//!
+//! Elements may make a segment longer than an IP packet can be. Until TCPOut divides it, the length in its IP header is
+//! 0, and the segment ends where the packet does.
 
-use millrace_core::headers::{Header, Ipv4Header, Options, TcpHeader, protocol, tcp_option};
+use std::net::IpAddr;
+
+use millrace_core::headers::{
+    Header, Ipv4Header, Ipv6Header, Options, TcpHeader, protocol, tcp_option,
+};
 use millrace_core::{Packet, checksum};
+
+use crate::flows::key::WideKey;
 
 /// The parts of a segment, in a packet whose network header is set.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -33,13 +42,21 @@ pub(crate) struct Announced {
 impl Segment {
     /// The segment in a packet that has a whole one.
     pub(crate) fn of(packet: &Packet) -> Option<Self> {
+        Self::read(packet, false)
+    }
+
+    /// The same on a path, where a segment may be too long for an IP packet.
+    pub(crate) fn on_path(packet: &Packet) -> Option<Self> {
+        Self::read(packet, true)
+    }
+
+    fn read(packet: &Packet, may_be_long: bool) -> Option<Self> {
         let bytes = packet.network_data()?;
         let ip_at = packet.len().checked_sub(bytes.len())?;
-        let (ip, _) = Ipv4Header::view(bytes)?;
-        let (header, total) = (ip.header_len(), usize::from(ip.total_len.get()));
-        if ip.protocol != protocol::TCP || ip.is_fragment() || header < Ipv4Header::LEN {
-            return None;
-        }
+        let (header, total) = match extent(bytes)? {
+            (header, 0) if may_be_long => (header, bytes.len()),
+            known => known,
+        };
         let transport = bytes.get(header..total)?;
         let (tcp, _, payload) = TcpHeader::split(transport)?;
         Some(Self {
@@ -52,6 +69,39 @@ impl Segment {
             flags: tcp.flags,
             window: tcp.window.get(),
         })
+    }
+
+    /// The addresses.
+    pub(crate) fn ends(&self, packet: &Packet) -> Option<(IpAddr, IpAddr)> {
+        let bytes = packet.data().get(self.ip..)?;
+        Some(match bytes.first()? >> 4 {
+            6 => {
+                let (ip, _) = Ipv6Header::view(bytes)?;
+                (ip.source().into(), ip.destination().into())
+            }
+            _ => {
+                let (ip, _) = Ipv4Header::view(bytes)?;
+                (ip.source().into(), ip.destination().into())
+            }
+        })
+    }
+
+    /// The addresses and ports as a key; versions have spaces of their own.
+    pub(crate) fn flow(&self, packet: &Packet) -> Option<WideKey> {
+        let ports = packet.data().get(self.tcp..)?.first_chunk()?;
+        let bits = |address| match address {
+            IpAddr::V4(address) => u128::from(address.to_bits()),
+            IpAddr::V6(address) => address.to_bits(),
+        };
+        let (source, destination) = self.ends(packet)?;
+        let space = u32::from(source.is_ipv6());
+        let ports = u32::from_be_bytes(*ports);
+        Some(WideKey { source: bits(source), destination: bits(destination), ports, space })
+    }
+
+    /// Whether it is too long for an IP packet.
+    pub(crate) fn is_long(&self) -> bool {
+        self.end - self.ip > LONGEST_PACKET
     }
 
     /// The number of bytes of payload.
@@ -70,16 +120,23 @@ impl Segment {
 
     /// Whether the TCP checksum is right.
     pub(crate) fn is_intact(&self, packet: &Packet) -> bool {
-        let data = packet.data();
-        let Some((ip, _)) = data.get(self.ip..).and_then(Ipv4Header::view) else { return false };
-        let Some(bytes) = data.get(self.tcp..self.end) else { return false };
-        let sum = checksum::Sum::of_pseudo_v4(
-            ip.source(),
-            ip.destination(),
-            protocol::TCP,
-            u16::try_from(bytes.len()).unwrap_or(u16::MAX),
-        );
-        sum.add_bytes(bytes).is_right()
+        let bytes = packet.data().get(self.tcp..self.end);
+        let sum = self.pseudo_header(packet);
+        bytes.zip(sum).is_some_and(|(bytes, sum)| sum.add_bytes(bytes).is_right())
+    }
+
+    /// The sum of what the TCP checksum covers of the IP header.
+    fn pseudo_header(&self, packet: &Packet) -> Option<checksum::Sum> {
+        let length = u16::try_from(self.end - self.tcp).unwrap_or(u16::MAX);
+        match self.ends(packet)? {
+            (IpAddr::V4(from), IpAddr::V4(to)) => {
+                Some(checksum::Sum::of_pseudo_v4(from, to, protocol::TCP, length))
+            }
+            (IpAddr::V6(from), IpAddr::V6(to)) => {
+                Some(checksum::Sum::of_pseudo_v6(from, to, protocol::TCP, length.into()))
+            }
+            _ => None,
+        }
     }
 
     /// The options that matter.
@@ -135,8 +192,14 @@ impl Segment {
     pub(crate) fn set_end(&mut self, packet: &mut Packet, end: usize) {
         packet.truncate(end);
         self.end = end;
-        let length = u16::try_from(end - self.ip).unwrap_or(u16::MAX);
+        let length = end - self.ip;
         let Some(bytes) = packet.data_mut().get_mut(self.ip..) else { return };
+        if bytes.first().is_some_and(|first| first >> 4 == 6) {
+            let Some((ip, _)) = Ipv6Header::view_mut(bytes) else { return };
+            ip.payload_len.set(u16::try_from(length.saturating_sub(Ipv6Header::LEN)).unwrap_or(0));
+            return;
+        }
+        let length = u16::try_from(length).unwrap_or(0);
         let Some((ip, _)) = Ipv4Header::view_mut(bytes) else { return };
         if ip.total_len.get() != length {
             let sum = checksum::update(ip.checksum.get(), ip.total_len.get(), length);
@@ -157,15 +220,11 @@ impl Segment {
 
     /// Makes the TCP checksum right.
     pub(crate) fn sum(&self, packet: &mut Packet) {
-        let data = packet.data_mut();
-        let Some((ip, _)) = data.get(self.ip..).and_then(Ipv4Header::view) else { return };
-        let (source, destination) = (ip.source(), ip.destination());
-        let Some(bytes) = data.get_mut(self.tcp..self.end) else { return };
-        let length = u16::try_from(bytes.len()).unwrap_or(u16::MAX);
+        let Some(sum) = self.pseudo_header(packet) else { return };
+        let Some(bytes) = packet.data_mut().get_mut(self.tcp..self.end) else { return };
         if let Some((tcp, _)) = TcpHeader::view_mut(bytes) {
             tcp.checksum.set(0);
         }
-        let sum = checksum::Sum::of_pseudo_v4(source, destination, protocol::TCP, length);
         let sum = sum.add_bytes(bytes).finish();
         if let Some((tcp, _)) = TcpHeader::view_mut(bytes) {
             tcp.checksum.set(sum);
@@ -204,6 +263,9 @@ impl Segment {
         let header = TcpHeader::LEN + options.len();
         let payload = self.bytes(packet).to_vec();
         let end = self.tcp + header + payload.len();
+        if end - self.ip > LONGEST_PACKET {
+            return false;
+        }
         if end > packet.len() {
             let more = end - packet.len();
             packet.append(more);
@@ -218,6 +280,56 @@ impl Segment {
             place.copy_from_slice(&payload);
         }
         true
+    }
+}
+
+/// The longest IP packet.
+const LONGEST_PACKET: usize = 65_535;
+
+/// Where the TCP header and the end of an IP packet are, as its headers say. `None` if there is no TCP header.
+fn extent(bytes: &[u8]) -> Option<(usize, usize)> {
+    match bytes.first()? >> 4 {
+        4 => {
+            let (ip, _) = Ipv4Header::view(bytes)?;
+            let is_whole = ip.protocol == protocol::TCP && !ip.is_fragment();
+            let header = ip.header_len();
+            (is_whole && header >= Ipv4Header::LEN)
+                .then_some((header, usize::from(ip.total_len.get())))
+        }
+        6 => {
+            let (ip, rest) = Ipv6Header::view(bytes)?;
+            let length = usize::from(ip.payload_len.get());
+            let payload = if length == 0 { rest } else { rest.get(..length)? };
+            let mut extensions = ip.extensions(payload);
+            let is_fragment = extensions.by_ref().any(|one| one.fragment().is_some());
+            let (kind, at) = extensions.reached();
+            let total = if length == 0 { 0 } else { Ipv6Header::LEN + length };
+            (kind == protocol::TCP && !is_fragment).then_some((Ipv6Header::LEN + at, total))
+        }
+        _ => None,
+    }
+}
+
+/// Whether an IP packet without a whole segment may bring a receiver bytes of TCP: a fragment, or a header that is cut
+/// off.
+pub(crate) fn may_be_tcp(packet: &Packet) -> bool {
+    let Some(bytes) = packet.network_data() else { return false };
+    let hidden = [
+        protocol::TCP,
+        protocol::HOP_BY_HOP,
+        protocol::ROUTING,
+        protocol::FRAGMENT,
+        protocol::AH,
+        protocol::DESTINATION_OPTIONS,
+    ];
+    match bytes.first().map(|first| first >> 4) {
+        Some(6) => Ipv6Header::view(bytes).is_some_and(|(ip, rest)| {
+            let mut extensions = ip.extensions(rest);
+            // What follows in a later fragment is no header.
+            extensions.by_ref().find_map(|one| one.fragment().filter(|(one, _)| one.offset() > 0));
+            hidden.contains(&extensions.reached().0)
+        }),
+        _ => Ipv4Header::view(bytes).is_some_and(|(ip, _)| ip.protocol == protocol::TCP),
     }
 }
 
@@ -245,8 +357,8 @@ fn write_sack(options: &mut Vec<u8>, blocks: &[(u32, u32)]) {
 pub(crate) struct Blank {
     /// What stands before the IP header.
     pub(crate) link: Vec<u8>,
-    pub(crate) source: [u8; 4],
-    pub(crate) destination: [u8; 4],
+    /// The addresses.
+    pub(crate) ends: Option<(IpAddr, IpAddr)>,
     pub(crate) source_port: u16,
     pub(crate) destination_port: u16,
     pub(crate) sequence: u32,
@@ -267,25 +379,42 @@ impl Blank {
             options.extend_from_slice(&echoed.to_be_bytes());
         }
         let header = TcpHeader::LEN + options.len();
-        let total = Ipv4Header::LEN + header;
-        let mut packet = Packet::with_len(self.link.len() + total)?;
+        let ends = self.ends?;
+        let ip_header = if ends.0.is_ipv6() { Ipv6Header::LEN } else { Ipv4Header::LEN };
+        let mut packet = Packet::with_len(self.link.len() + ip_header + header)?;
         let (link, data) = packet.data_mut().split_at_mut_checked(self.link.len())?;
         link.copy_from_slice(&self.link);
-        let (ip, rest) = Ipv4Header::view_mut(data)?;
-        ip.set_header_len(Ipv4Header::LEN);
-        ip.total_len.set(total as u16);
-        ip.flags_fragment.set(Ipv4Header::DONT_FRAGMENT);
-        ip.ttl = 64;
-        ip.protocol = protocol::TCP;
-        (ip.src, ip.dst) = (self.source, self.destination);
-        let (tcp, area) = TcpHeader::view_mut(rest)?;
+        match ends {
+            (IpAddr::V4(from), IpAddr::V4(to)) => {
+                let (ip, _) = Ipv4Header::view_mut(data)?;
+                ip.set_header_len(Ipv4Header::LEN);
+                ip.total_len.set((ip_header + header) as u16);
+                ip.flags_fragment.set(Ipv4Header::DONT_FRAGMENT);
+                ip.ttl = 64;
+                ip.protocol = protocol::TCP;
+                (ip.src, ip.dst) = (from.octets(), to.octets());
+                Ipv4Header::fill_checksum(data);
+            }
+            (IpAddr::V6(from), IpAddr::V6(to)) => {
+                let (ip, _) = Ipv6Header::view_mut(data)?;
+                ip.set_version_class_flow(0, 0);
+                ip.payload_len.set(header as u16);
+                ip.hop_limit = 64;
+                ip.next_header = protocol::TCP;
+                (ip.src, ip.dst) = (from.octets(), to.octets());
+            }
+            _ => return None,
+        }
+        let (tcp, area) = TcpHeader::view_mut(data.get_mut(ip_header..)?)?;
         tcp.src_port.set(self.source_port);
         tcp.dst_port.set(self.destination_port);
         tcp.data_offset = ((header / 4) << 4) as u8;
         area.copy_from_slice(&options);
-        Ipv4Header::fill_checksum(data);
-        packet.set_network_header(self.link.len() as isize, Ipv4Header::LEN);
-        packet.set_dst_ip(self.destination.into());
+        packet.set_network_header(self.link.len() as isize, ip_header);
+        match ends.1 {
+            IpAddr::V4(to) => packet.set_dst_ip(to),
+            IpAddr::V6(to) => packet.set_dst_ip6(to),
+        }
         let mut segment = Segment::of(&packet)?;
         segment.sequence = self.sequence;
         segment.acknowledgment = self.acknowledgment;
@@ -354,8 +483,7 @@ mod tests {
     fn a_blank_has_its_options() {
         let blank = Blank {
             link: b"some link header".to_vec(),
-            source: [1, 2, 3, 4],
-            destination: [5, 6, 7, 8],
+            ends: Some(([1, 2, 3, 4].into(), [5, 6, 7, 8].into())),
             source_port: 9,
             destination_port: 10,
             sequence: 11,

@@ -39,6 +39,9 @@ pub(crate) struct Verdict {
     pub(crate) closes: bool,
 }
 
+/// The longest payload that elements may make of a segment.
+const MOST_GROWN: usize = 16 << 20;
+
 impl<T: Default + Send + 'static> Tap<T> {
     /// A tap, if the element is on a path. `changes` says whether it changes bytes.
     ///
@@ -57,7 +60,7 @@ impl<T: Default + Send + 'static> Tap<T> {
             return Err(format!("it changes bytes, but ‘{exit}’ is READONLY").into());
         }
         let contexts = Contexts::upstream(init)?;
-        Ok(Some(Self { slot: contexts.reserve(), contexts }))
+        Ok(Some(Self { slot: contexts.reserve(init, true), contexts }))
     }
 
     /// Lets `act` see the bytes that a packet brings to its stream, with the element's state. Returns what it decided, or
@@ -86,9 +89,14 @@ impl<T: Default + Send + 'static> Tap<T> {
         let mut segment = Self::segment(packet, mark)?;
         let bytes = segment.bytes(packet);
         let verdict = self.state(packet, mark, |state| act(state, mark, bytes))?;
-        if let Some(new) = &verdict.replaced {
-            segment.set_payload(packet, new);
-            mark.flags |= mark::CHANGED;
+        match &verdict.replaced {
+            // No byte is lost: the connection ends.
+            Some(new) if new.len() > MOST_GROWN => mark.flags |= mark::CLOSES,
+            Some(new) => {
+                segment.set_payload(packet, new);
+                mark.flags |= mark::CHANGED;
+            }
+            None => {}
         }
         if verdict.holds {
             mark.flags |= mark::HOLDS;
@@ -101,20 +109,27 @@ impl<T: Default + Send + 'static> Tap<T> {
     }
 
     /// Lets `act` divide the bytes that a packet brings into pieces, and makes a packet of each. The lengths of the
-    /// pieces add up to what the packet brought. `None` when it stays as it is.
+    /// pieces add up to what the packet brought. If `act` returns `None`, the packet stays as it is.
     pub(crate) fn divide(
         &self,
-        packet: &Packet,
+        mut packet: Packet,
         act: impl FnOnce(&mut T, Mark, &[u8]) -> Option<Vec<Piece>>,
-    ) -> Option<Vec<Packet>> {
-        let mark = Mark::of(packet);
-        let segment = Self::segment(packet, mark)?;
-        let pieces =
-            self.state(packet, mark, |state| act(state, mark, segment.bytes(packet)))??;
-        let last = pieces.len().checked_sub(1)?;
+    ) -> Vec<Packet> {
+        let mark = Mark::of(&packet);
+        let pieces = Self::segment(&packet, mark).and_then(|segment| {
+            let bytes = segment.bytes(&packet);
+            Some((segment, self.state(&packet, mark, |state| act(state, mark, bytes))??))
+        });
+        let Some((mut segment, pieces)) = pieces.filter(|(_, pieces)| !pieces.is_empty()) else {
+            return vec![packet];
+        };
+        // Copies are made of the headers alone.
+        segment.set_end(&mut packet, segment.payload);
+        let last = pieces.len() - 1;
         let mut packets = Vec::with_capacity(pieces.len());
         let mut sequence = segment.sequence;
         for (n, piece) in pieces.iter().enumerate() {
+            let Some(mut copy) = packet.copy() else { break };
             let mut part = segment;
             let mut own = mark;
             own.length = u16::try_from(piece.length).unwrap_or(u16::MAX);
@@ -131,19 +146,25 @@ impl<T: Default + Send + 'static> Tap<T> {
                 part.flags &= !(tcp_flags::FIN | tcp_flags::PSH);
                 own.flags &= !mark::ENDS;
             }
-            let mut packet = packet.copy()?;
-            part.set_payload(&mut packet, &piece.bytes);
-            part.write(&mut packet);
-            own.put(&mut packet);
+            part.set_payload(&mut copy, &piece.bytes);
+            part.write(&mut copy);
+            own.put(&mut copy);
+            packets.push(copy);
+        }
+        if packets.len() < pieces.len() {
+            // There is no memory for the others, and what they bring must not be missing in between.
+            Mark { flags: mark.flags | mark::CLOSES, ..mark }.put(&mut packet);
+            segment.sequence = sequence;
+            segment.write(&mut packet);
             packets.push(packet);
         }
-        Some(packets)
+        packets
     }
 
     /// The segment of a packet that brings bytes.
     fn segment(packet: &Packet, mark: Mark) -> Option<Segment> {
         let brings = matches!(mark.kind, Kind::Data | Kind::Flush);
-        Segment::of(packet).filter(|_| brings && !mark.has(mark::CLOSES))
+        Segment::on_path(packet).filter(|_| brings && !mark.has(mark::CLOSES))
     }
 
     /// What `act` makes of the element's state for the stream of a packet.

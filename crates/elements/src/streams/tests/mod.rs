@@ -1,16 +1,20 @@
 //! Two hosts with a path of streams between them, over links that lose, repeat and disorder packets, on virtual time.
 
+mod faults;
+
 use std::collections::{BTreeMap, VecDeque};
+use std::net::Ipv6Addr;
 use std::sync::Arc;
 
 use etherparse::{TcpHeader, TcpOptionElement};
-use millrace_core::run::{Engine, Options, check, initialize};
+use millrace_core::run::{Engine, Options, check, initialize, initialize_beside};
 use millrace_core::testing::{CATCH, Catch, FEED, Feed};
 use millrace_core::{Packet, Registry, Timestamp, clock::Clock};
 use millrace_lang::SourceMap;
 use proptest::prelude::*;
 
 use crate::test_packets::ip::{Datagram, read};
+use crate::test_packets::ip6;
 
 /// The elements of `up` and `down` between two hosts.
 struct Between {
@@ -21,9 +25,14 @@ struct Between {
 
 impl Between {
     fn new(arguments: &str, elements: &str, out: &str) -> Self {
+        Self::beside(None, arguments, elements, out)
+    }
+
+    /// One that replaces a running one.
+    fn beside(before: Option<&Self>, arguments: &str, elements: &str, out: &str) -> Self {
         let path = |n: usize, name: &str, back: &str| {
             format!(
-                "feed{n} :: TestFeed -> m{n} :: CTXManager(VERBOSE 0)
+                "feed{n} :: TestFeed -> m{n} :: CTXManager(VERBOSE 0, CAPACITY 1024)
                     -> {name} :: TCPIn({back}, {arguments}) -> {elements}
                     -> out{n} :: TCPOut({out}) -> catch{n} :: TestCatch;\n"
             )
@@ -39,7 +48,11 @@ impl Between {
         registry.add(CATCH);
         let options = Options { clock: Clock::virtual_(), ..Options::default() };
         let (router, found) = check(&graph, &registry, options);
-        let engine = initialize(router.unwrap_or_else(|| panic!("{found:?}")), 1).unwrap();
+        let router = router.unwrap_or_else(|| panic!("{found:?}"));
+        let engine = match before {
+            None => initialize(router, 1).unwrap(),
+            Some(old) => initialize_beside(router, 1, old.engine.router()).unwrap(),
+        };
         let router = engine.router().clone();
         let feed = |n| router.element(router.find(&format!("feed{n}")).unwrap()).unwrap();
         let catch = |n| router.element(router.find(&format!("catch{n}")).unwrap()).unwrap();
@@ -68,8 +81,52 @@ impl Between {
     }
 }
 
+/// A packet with a segment, between two addresses of IPv4, or ones of IPv6 that end like them.
+fn wrap(six: bool, mut tcp: TcpHeader, from: [u8; 4], to: [u8; 4], payload: &[u8]) -> Packet {
+    if six {
+        let (source, destination) = (wide(from), wide(to));
+        let ends = (source.octets(), destination.octets());
+        tcp.checksum = tcp.calc_checksum_ipv6_raw(ends.0, ends.1, payload).unwrap();
+        // Behind a header with options of the destination.
+        let options = [6, 0, 1, 4, 0, 0, 0, 0];
+        let payload = [&options[..], &tcp.to_bytes(), payload].concat();
+        let default = ip6::Datagram::default();
+        return ip6::Datagram { source, destination, next_header: 60, payload, ..default }.packet();
+    }
+    tcp.checksum = tcp.calc_checksum_ipv4_raw(from, to, payload).unwrap();
+    let payload = [&tcp.to_bytes()[..], payload].concat();
+    Datagram { source: from.into(), destination: to.into(), payload, ..Datagram::of(6) }.packet()
+}
+
+fn wide(address: [u8; 4]) -> Ipv6Addr {
+    let [.., last] = address;
+    Ipv6Addr::new(0x2001, 0xdb8, 0, 0, 0, 0, 0, last.into())
+}
+
+/// The segment in a packet from one address to another; lengths and checksums are right.
+fn unwrap(packet: &Packet, from: [u8; 4], to: [u8; 4]) -> (TcpHeader, Vec<u8>) {
+    if packet.data()[0] >> 4 == 6 {
+        let (ip, rest) = etherparse::Ipv6Header::from_slice(packet.data()).unwrap();
+        assert_eq!(usize::from(ip.payload_length), rest.len());
+        assert_eq!((ip.source, ip.destination), (wide(from).octets(), wide(to).octets()));
+        let rest = if ip.next_header.0 == 60 { &rest[8..] } else { rest };
+        let (tcp, payload) = TcpHeader::from_slice(rest).unwrap();
+        let sum = tcp.calc_checksum_ipv6_raw(ip.source, ip.destination, payload).unwrap();
+        assert_eq!(tcp.checksum, sum, "{tcp:?}");
+        return (tcp, payload.to_vec());
+    }
+    let (ip, bytes) = read(packet.data());
+    assert_eq!((ip.source, ip.destination), (from, to));
+    let (tcp, payload) = TcpHeader::from_slice(&bytes).unwrap();
+    let sum = tcp.calc_checksum_ipv4_raw(ip.source, ip.destination, payload).unwrap();
+    assert_eq!(tcp.checksum, sum, "{tcp:?}");
+    (tcp, payload.to_vec())
+}
+
 /// A host at one end of a connection.
 struct Host {
+    /// Whether it speaks IPv6.
+    six: bool,
     address: [u8; 4],
     port: u16,
     peer: ([u8; 4], u16),
@@ -98,6 +155,7 @@ impl Host {
     fn new(n: u8, random: &mut fastrand::Rng, data: Vec<u8>) -> Self {
         let ends = [([10, 0, 0, 1], 40_000), ([10, 0, 0, 2], 80)];
         Self {
+            six: false,
             address: ends[usize::from(n)].0,
             port: ends[usize::from(n)].1,
             peer: ends[1 - usize::from(n)],
@@ -173,14 +231,7 @@ impl Host {
         let bytes = from.max(1)..to.min(self.end());
         let payload: Vec<u8> = bytes.map(|place| self.data[place as usize - 1]).collect();
         tcp.fin = from <= self.end() && to > self.end();
-        let ip = Datagram {
-            source: self.address.into(),
-            destination: self.peer.0.into(),
-            payload: Vec::new(),
-            ..Datagram::of(6)
-        };
-        tcp.checksum = tcp.calc_checksum_ipv4_raw(self.address, self.peer.0, &payload).unwrap();
-        let packet = Datagram { payload: [&tcp.to_bytes()[..], &payload].concat(), ..ip }.packet();
+        let packet = wrap(self.six, tcp, self.address, self.peer.0, &payload);
         self.next = self.next.max(to);
         packet
     }
@@ -213,11 +264,7 @@ impl Host {
 
     /// A segment that arrives. Returns what it answers.
     fn receive(&mut self, packet: &Packet) -> Option<Packet> {
-        let (ip, bytes) = read(packet.data());
-        assert_eq!((ip.source, ip.destination), (self.peer.0, self.address));
-        let (tcp, payload) = TcpHeader::from_slice(&bytes).unwrap();
-        let sum = tcp.calc_checksum_ipv4_raw(ip.source, ip.destination, payload).unwrap();
-        assert_eq!(tcp.checksum, sum, "{tcp:?}");
+        let (tcp, payload) = unwrap(packet, self.peer.0, self.address);
         assert!(!tcp.rst);
         for option in tcp.options_iterator().map(Result::unwrap) {
             match option {
@@ -304,7 +351,17 @@ impl Link {
 fn converse(between: &mut Between, data: [Vec<u8>; 2], seed: u64, trouble: u8) -> [Vec<u8>; 2] {
     let mut random = fastrand::Rng::with_seed(seed);
     let [one, other] = data;
-    let mut hosts = [Host::new(0, &mut random, one), Host::new(1, &mut random, other)];
+    let hosts = [Host::new(0, &mut random, one), Host::new(1, &mut random, other)];
+    converse_as(hosts, between, random, seed, trouble)
+}
+
+fn converse_as(
+    mut hosts: [Host; 2],
+    between: &mut Between,
+    mut random: fastrand::Rng,
+    seed: u64,
+    trouble: u8,
+) -> [Vec<u8>; 2] {
     let mut links: Vec<Link> = (0..4).map(|_| Link { packets: VecDeque::new(), trouble }).collect();
     let mut answers = [Vec::new(), Vec::new()];
     let mut rounds = 0;
@@ -380,7 +437,10 @@ proptest! {
         let mut between = Between::new("HOLD 3600", &matcher, "");
         let mut random = fastrand::Rng::with_seed(seed);
         let data = [text(&mut random, 4000), text(&mut random, 4000)];
-        let received = converse(&mut between, data.clone(), seed, trouble);
+        let [one, other] = data.clone();
+        let mut hosts = [Host::new(0, &mut random, one), Host::new(1, &mut random, other)];
+        hosts.iter_mut().for_each(|host| host.six = seed % 2 == 1);
+        let received = converse_as(hosts, &mut between, random, seed, trouble);
         for (n, data) in data.iter().enumerate() {
             let expected = replaced(data, &words, with);
             prop_assert!(received[1 - n] == expected, "{}", String::from_utf8_lossy(&received[1 - n]));
