@@ -610,15 +610,14 @@ impl Router {
             set(&mut next, index, best);
         }
         let mut used = vec![false; connections.len()];
-        loop {
+        // Those that remain after the first time form cycles.
+        for with_cycles in [false, true] {
             for first in 0..connections.len() {
-                if used.get(first) == Some(&false) && start.get(first) == Some(&true) {
+                let starts = with_cycles || start.get(first) == Some(&true);
+                if used.get(first) == Some(&false) && starts {
                     self.print_chain(first, &connections, &next, &mut used, out);
                 }
             }
-            // The remaining elements form cycles.
-            let Some(first) = used.iter().position(|used| !used) else { return };
-            set(&mut start, first, true);
         }
     }
 

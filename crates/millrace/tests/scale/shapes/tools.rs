@@ -1,7 +1,7 @@
 //! Click's tools, other outputs, and commands that read several files.
 //!
-//! Two are missing, for they take the square of the number of elements: click-align of a long chain, which goes round until
-//! nothing changes, and click-xform, which searches anew after each replacement.
+//! One is missing, for it takes the square of the number of elements: click-xform, which searches anew after each
+//! replacement.
 
 use super::*;
 
@@ -15,17 +15,8 @@ const TOOLS: &[&str] = &[
     "click-combine other=scale.click",
 ];
 
-const NOT_ALIGN: &[&str] = &[
-    "click-flatten",
-    "click-undead",
-    "click-check",
-    "click-pretty",
-    "click-pretty --dot",
-    "click-combine other=scale.click",
-];
-
 pub(super) const SHAPES: &[Shape] = &[
-    valid("a chain to the tools", NOT_ALIGN, |n| {
+    valid("a chain to the tools", TOOLS, |n| {
         format!("RatedSource {}-> Discard;", "-> Counter ".repeat(n))
     }),
     valid("paths to the tools", TOOLS, |n| {
