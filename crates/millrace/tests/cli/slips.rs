@@ -155,7 +155,8 @@ fn a_program_that_waits_for_its_configuration_can_be_stopped() {
 #[test]
 fn signals_end_a_router_whose_output_is_blocked() {
     let text = "InfiniteSource(LENGTH 60) -> Print(blocked) -> Discard";
-    for (name, signals) in [("once", 1), ("twice", 2)] {
+    // The second one ends at once what the first one found blocked.
+    for (name, signals, pause) in [("once", 1, 0), ("twice", 2, 60), ("twice, later", 2, 300)] {
         for mut command in [millrace_command(), click_command()] {
             if command.get_program().to_string_lossy().ends_with("millrace") {
                 command.args(["run", "--no-table"]);
@@ -173,11 +174,14 @@ fn signals_end_a_router_whose_output_is_blocked() {
                 assert!(Instant::now() < end, "it prints nothing");
                 std::thread::sleep(Duration::from_millis(5));
             }
-            for _ in 0..signals {
+            signal(&child, Signal::INT);
+            std::thread::sleep(Duration::from_millis(pause));
+            let second = Instant::now();
+            if signals > 1 {
                 signal(&child, Signal::INT);
-                std::thread::sleep(Duration::from_millis(60));
             }
             let status = wait(&mut child).unwrap_or_else(|| panic!("it does not end: {name}"));
+            assert!(pause < 300 || second.elapsed() < Duration::from_millis(400), "{name}");
             assert_eq!(status.code(), Some(128 + Signal::INT.as_raw()), "{name}");
         }
     }
