@@ -29,7 +29,6 @@ pub fn has_dpdk_plugin(program: &Path, test: &str) -> bool {
     there
 }
 
-#[allow(clippy::expect_used, reason = "documented: it panics if the plugin cannot be built")]
 fn build(program: &Path) {
     // target/debug/millrace
     let target = program.ancestors().nth(2).expect("a program lies in the folder of its profile");
