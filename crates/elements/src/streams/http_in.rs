@@ -60,7 +60,6 @@ use super::http::{Head, Part, Reader, Request};
 use super::mark::{self, Kind};
 use super::path::{Entrance, HttpPath};
 use super::tap::{Piece, Tap};
-use crate::upstream::offered_before;
 
 /// The element; its manual is at the top of the file.
 pub struct HttpIn {
@@ -98,7 +97,7 @@ impl Element for HttpIn {
     }
 
     fn initialize(&self, init: &mut Init<'_>) -> Result<(), Refused> {
-        let entrance = offered_before::<Entrance>(init).into_iter().next();
+        let entrance = init.offered_upstream::<Entrance>(0).into_iter().next();
         let (Some((_, entrance)), Some(tap)) = (entrance, Tap::find(init, true)?) else {
             return Err("it must be between a TCPIn and a TCPOut".into());
         };
