@@ -39,6 +39,7 @@ pub(crate) struct Client<'a> {
 struct Connection {
     stream: TcpStream,
     asked: bool,
+    answered: bool,
     answer: Vec<u8>,
 }
 
@@ -124,6 +125,7 @@ impl<'a> Client<'a> {
         while answered < count {
             while asked < count && asked - answered < concurrent {
                 self.connections[asked].asked = false;
+                self.connections[asked].answered = false;
                 self.connections[asked].answer.clear();
                 // An answer never is here before its question.
                 self.advance(asked)?;
@@ -160,7 +162,7 @@ impl<'a> Client<'a> {
             Ok(()) | Err(Errno::INPROGRESS) => (),
             Err(error) => bail!("{}: {error}", self.server),
         }
-        Ok(Connection { stream: socket.into(), asked: false, answer: Vec::new() })
+        Ok(Connection { stream: socket.into(), asked: false, answered: false, answer: Vec::new() })
     }
 
     fn watch(&self, at: usize) -> anyhow::Result<()> {
@@ -178,9 +180,12 @@ impl<'a> Client<'a> {
         events.iter().map(|event| Ok(usize::try_from(event.data.u64())?)).collect()
     }
 
-    /// Asks and reads as far as it goes.
+    /// Asks and reads as far as it goes. An answer is told once.
     fn advance(&mut self, at: usize) -> anyhow::Result<Progress> {
         let connection = &mut self.connections[at];
+        if connection.answered {
+            return Ok(Progress::Waits);
+        }
         if !connection.asked {
             match connection.stream.write(&self.question.request) {
                 Ok(length) => {
@@ -203,8 +208,8 @@ impl<'a> Client<'a> {
         ensure!(!ended || self.question.closes, "the server closed a connection");
         let whole = connection.has_whole(&self.question.content)?;
         ensure!(!ended || whole, "an answer ended early");
-        let is_done = if self.question.closes { ended } else { whole };
-        Ok(if is_done { Progress::Answered } else { Progress::Waits })
+        connection.answered = if self.question.closes { ended } else { whole };
+        Ok(if connection.answered { Progress::Answered } else { Progress::Waits })
     }
 }
 
