@@ -1,7 +1,9 @@
 // A firewall for IPv4 and IPv6 in the wire between two interfaces: hosts inside may open connections, others may not,
-// but for ssh and pings. Answers, and errors about packets of connections, come back.
+// but for ssh and pings. Answers, fragments of answers, and errors about packets of connections come back.
 //
-// Fragments do not come back, nor do IPv6 router advertisements: with a router outside, allow icmp6 type routeradvert.
+// IPv6 needs messages that belong to no connection (RFC 4890, 4.4.1): neighbours look for each other, and routers say who
+// they are. They come from the wire itself, which a hop limit of 255 proves. If no router is outside, leave out
+// routeradvert.
 //
 // On the machine's own interfaces:  sudo millrace run examples/stateful-firewall.click INSIDE=eth2 OUTSIDE=eth3
 
@@ -24,7 +26,8 @@ side [1]
     -> inward :: IPFilter(allow established or related,
                               allow new and tcp dst port ssh,
                               allow new and (icmp type echo or icmp6 type echo),
-                              allow icmp6 type neighborsolicit or neighboradvert,
+                              allow ip6 hlim 255
+                                  and (icmp6 type neighborsolicit or neighboradvert or routeradvert),
                               deny all)
     -> to_inside;
 inside [1] -> to_outside;

@@ -14,7 +14,7 @@ mod kind;
 mod services;
 mod table;
 
-pub use builtin::name_of;
+pub use builtin::{name_of, names_of};
 pub use device::DeviceAddresses;
 pub(crate) use kind::PORT_PROTOCOLS;
 pub use kind::{NumberKind, PAYLOAD, TCP_OR_UDP, TRANSPORT};

@@ -32,7 +32,6 @@ pub mod tcpudp;
 pub mod threads;
 pub mod timestamps;
 pub mod tunnels;
-mod upstream;
 
 #[cfg(test)]
 use millrace_test_packets as test_packets;

@@ -38,10 +38,19 @@ fn own_uses(device: &str) -> Vec<String> {
     let table =
         |name: &str| read_to_string(format!("/proc/thread-self/net/{name}")).unwrap_or_default();
     let mut uses = Vec::new();
-    if default_routes_v4(&table("route")).any(|interface| interface == device)
-        || default_routes_v6(&table("ipv6_route")).any(|interface| interface == device)
-    {
+    let table6 = table("ipv6_route");
+    let mut six = default_routes_v6(&table6).filter(|(interface, _)| *interface == device);
+    if default_routes_v4(&table("route")).any(|interface| interface == device) {
         uses.push("it has the default route".to_owned());
+    } else if let Some((_, is_advertised)) = six.next() {
+        uses.push(match is_advertised {
+            false => "it has the default route".to_owned(),
+            // Whoever gives the interface away seldom knows that the kernel listens to routers there.
+            true => format!(
+                "it has the default route, which a router has advertised: ‘sysctl net.ipv6.conf.{device}.accept_ra=0’ \
+                 keeps this machine from listening to such, ‘ip -6 route flush dev {device} proto ra’ forgets it"
+            ),
+        });
     }
     let connected: Vec<IpAddr> =
         connected(&table("tcp")).chain(connected(&table("tcp6"))).collect();
@@ -78,14 +87,17 @@ fn default_routes_v4(table: &str) -> impl Iterator<Item = &str> {
 }
 
 /// The interfaces of default routes in the text of `/proc/net/ipv6_route`: destination, its prefix length, six fields,
-/// flags, interface.
-fn default_routes_v6(table: &str) -> impl Iterator<Item = &str> {
+/// flags, interface. Returns the interface, and whether a router has advertised the route.
+fn default_routes_v6(table: &str) -> impl Iterator<Item = (&str, bool)> {
     const REJECT: u32 = 0x200;
+    const DEFAULT_AND_BY_ADVERTISEMENT: u32 = 0x5_0000;
     table.lines().filter_map(|line| {
         let words: Vec<&str> = line.split_ascii_whitespace().collect();
         let is_zero = |at: usize| words.get(at).is_some_and(|word| word.bytes().all(|c| c == b'0'));
         let flags = u32::from_str_radix(words.get(8)?, 16).ok()?;
-        (is_zero(0) && is_zero(1) && flags & REJECT == 0).then(|| words.get(9).copied()).flatten()
+        let is_default = is_zero(0) && is_zero(1) && flags & REJECT == 0;
+        let is_advertised = flags & DEFAULT_AND_BY_ADVERTISEMENT == DEFAULT_AND_BY_ADVERTISEMENT;
+        Some((words.get(9).copied().filter(|_| is_default)?, is_advertised))
     })
 }
 
@@ -126,9 +138,10 @@ eth1\t0000000A\t00000000\t0001\t0\t0\t0\t00FFFFFF\t0\t0\t0\n";
         let zero = "0".repeat(32);
         let v6 = format!(
             "{zero} 00 {zero} 00 fe800000000000000000000000000001 00000400 00000001 00000000 00450003 eth2\n\
+             {zero} 00 {zero} 00 20010db8000000000000000000000001 00000400 00000001 00000000 00000003 eth3\n\
              {zero} 00 {zero} 00 {zero} ffffffff 00000001 00000000 00200200 lo\n"
         );
-        assert_eq!(default_routes_v6(&v6).collect::<Vec<_>>(), ["eth2"]);
+        assert_eq!(default_routes_v6(&v6).collect::<Vec<_>>(), [("eth2", true), ("eth3", false)]);
     }
 
     #[test]

@@ -18,6 +18,7 @@ use millrace_core::{Registry, Router, Timestamp};
 use millrace_io::af_packet::Interfaces;
 use millrace_io::memory::Network;
 use millrace_io::{Backend, DeviceError, Devices, Machine};
+use millrace_lang::{SourceId, Span};
 
 use crate::config::Loaded;
 use crate::consent::Guarded;
@@ -182,16 +183,31 @@ pub(crate) fn configure(loaded: &mut Loaded, options: Options) -> Option<Configu
     let written = if compact { "" } else { written };
     let options = Options { written: written.to_owned(), ..options };
     let known = loaded.diagnostics.len();
+    let unclosed = unclosed(loaded);
     let (router, found) = check(&loaded.graph, &Registry::linked(), options);
     for diagnostic in found {
         // In a graph with holes ports are unused that would not be; what stands in the elements'
         // own arguments is wrong all the same.
-        let sound = !incomplete || diagnostic.context.is_some();
+        let inside = |text: &Span| {
+            let at = diagnostic.span.filter(|it| it.source == text.source);
+            at.is_some_and(|it| text.start <= it.start && it.start <= text.end)
+        };
+        let sound = !incomplete || diagnostic.context.is_some() && !unclosed.iter().any(inside);
         if sound && !loaded.diagnostics.iter().take(known).any(|known| *known == diagnostic) {
             loaded.diagnostics.push(diagnostic);
         }
     }
     router.filter(|_| !incomplete)
+}
+
+/// The elements' arguments whose parenthesis is not closed: where they end is guessed, and what is wrong with them follows
+/// from that.
+fn unclosed(loaded: &Loaded) -> Vec<Span> {
+    let errors = loaded.diagnostics.iter().filter(|it| it.is_error());
+    let ends: Vec<(SourceId, u32)> =
+        errors.filter_map(|it| it.span.map(|at| (at.source, at.end))).collect();
+    let texts = loaded.graph.elements.iter().map(|element| element.config.span);
+    texts.filter(|text| ends.contains(&(text.source, text.start))).collect()
 }
 
 /// Sets up what devices need to know all queues for. What was done, in lines.

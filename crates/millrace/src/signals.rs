@@ -266,6 +266,9 @@ impl Shared {
     fn stop(&self, signal: i32, watch: &mut Watch) {
         watch.stops += 1;
         watch.signal = signal;
+        if watch.stops > 1 && watch.is_blocked() {
+            watch.give_up();
+        }
         watch.looks = 0;
         let phase = if watch.stops == 1 { Phase::Ending } else { Phase::Halted };
         let target = self.target.lock();
@@ -327,8 +330,17 @@ impl Watch {
         self.looks = if is_same || is_told_twice { self.looks + 1 } else { 0 };
         let patience = if is_told_twice { SHORT_PATIENCE } else { patience };
         if self.looks >= patience {
-            give_up(self.signal, "ended without a summary: the router or its output is blocked");
+            self.give_up();
         }
         self.seen = Some(now);
+    }
+
+    /// Whether a thread, or who reads the summary, was found twice where it was before.
+    fn is_blocked(&self) -> bool {
+        self.looks > 1 && matches!(self.seen, Some(Stage::Runs(_) | Stage::IsOver(_)))
+    }
+
+    fn give_up(&self) -> ! {
+        give_up(self.signal, "ended without a summary: the router or its output is blocked")
     }
 }

@@ -1,5 +1,7 @@
 //! DPDK's plugin, which the program loads and tests build.
 
+#![allow(clippy::expect_used, reason = "what cannot be set up fails the test")]
+
 use std::path::Path;
 use std::process::Command;
 use std::sync::OnceLock;

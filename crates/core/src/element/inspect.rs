@@ -135,6 +135,12 @@ impl<'a> Inspection<'a> {
         self.report(advice.context(format!("In ‘{}’", self.described(self.id))));
     }
 
+    /// Records a warning about this element.
+    pub fn warn(&mut self, message: impl Into<String>) {
+        let warning = Diagnostic::warning(self.span_of(self.id), message);
+        self.report(warning.context(format!("In ‘{}’", self.described(self.id))));
+    }
+
     /// Whether this element or one before it has reported an error.
     pub fn has_errors(&self) -> bool {
         self.found.iter().any(Diagnostic::is_error)

@@ -19,12 +19,45 @@ impl Router {
     pub fn all_offered<T: Capability + ?Sized>(&self) -> impl Iterator<Item = (usize, Arc<T>)> {
         (0..self.len()).filter_map(|id| Some((id, self.offered(id)?)))
     }
+
+    /// The nearest elements upstream of input `port` of element `id` that offer a `T`, on all ways that packets take to it.
+    pub fn offered_upstream<T: Capability + ?Sized>(
+        &self,
+        id: usize,
+        port: usize,
+    ) -> Vec<(usize, Arc<T>)> {
+        self.nearest_offers((id, port), true)
+    }
+
+    /// The nearest elements downstream of output `port` of element `id` that offer a `T`, on all ways that packets take
+    /// from it.
+    pub fn offered_downstream<T: Capability + ?Sized>(
+        &self,
+        id: usize,
+        port: usize,
+    ) -> Vec<(usize, Arc<T>)> {
+        self.nearest_offers((id, port), false)
+    }
+
+    fn nearest_offers<T: Capability + ?Sized>(
+        &self,
+        from: (usize, usize),
+        upstream: bool,
+    ) -> Vec<(usize, Arc<T>)> {
+        let ends = nearest(self, from, upstream, |id| self.offered::<T>(id).is_some());
+        ends.into_iter().filter_map(|id| Some((id, self.offered(id)?))).collect()
+    }
 }
 
 impl Inspection<'_> {
     /// What element `id` offers as a `T`.
     pub fn offered<T: Capability + ?Sized>(&self, id: usize) -> Option<Arc<T>> {
         self.router.offered(id)
+    }
+
+    /// The nearest elements upstream of this element's input `port` that offer a `T`.
+    pub fn offered_upstream<T: Capability + ?Sized>(&self, port: usize) -> Vec<(usize, Arc<T>)> {
+        self.router.offered_upstream(self.id, port)
     }
 }
 
@@ -59,24 +92,14 @@ impl Init<'_> {
         })
     }
 
-    /// The nearest elements upstream of pull input `port` that offer a `T`, on all ways that packets take to it.
+    /// The nearest elements upstream of input `port` that offer a `T`, on all ways that packets take to it.
     pub fn offered_upstream<T: Capability + ?Sized>(&self, port: usize) -> Vec<(usize, Arc<T>)> {
-        self.nearest_offers(port, true)
+        self.router.offered_upstream(self.id, port)
     }
 
-    /// The nearest elements downstream of push output `port` that offer a `T`, on all ways that packets take from it.
+    /// The nearest elements downstream of output `port` that offer a `T`, on all ways that packets take from it.
     pub fn offered_downstream<T: Capability + ?Sized>(&self, port: usize) -> Vec<(usize, Arc<T>)> {
-        self.nearest_offers(port, false)
-    }
-
-    fn nearest_offers<T: Capability + ?Sized>(
-        &self,
-        port: usize,
-        upstream: bool,
-    ) -> Vec<(usize, Arc<T>)> {
-        let offers = |id| self.router.offered::<T>(id).is_some();
-        let ends = nearest(self.router, (self.id, port), upstream, offers);
-        ends.into_iter().filter_map(|id| Some((id, self.router.offered(id)?))).collect()
+        self.router.offered_downstream(self.id, port)
     }
 }
 

@@ -16,6 +16,11 @@ pub fn name_of(kind: NumberKind, number: u32) -> Option<&'static str> {
     table(kind).iter().find(|entry| entry.1 == number).map(|entry| entry.0)
 }
 
+/// The built-in names of this kind of numbers.
+pub fn names_of(kind: NumberKind) -> impl Iterator<Item = &'static str> {
+    table(kind).iter().map(|entry| entry.0)
+}
+
 fn table(kind: NumberKind) -> &'static [(&'static str, u32)] {
     match kind {
         NumberKind::IpProtocol => &PROTOCOLS,

@@ -313,7 +313,7 @@ impl Router {
         self.configs.lock().insert(id, config);
     }
 
-    fn known(&self, element: &str) -> Result<usize, HandlerError> {
+    pub(super) fn known(&self, element: &str) -> Result<usize, HandlerError> {
         // Elements may be named by their number, counted from 1, as in Click.
         let by_number =
             || element.parse::<usize>().ok()?.checked_sub(1).filter(|&id| id < self.len());
@@ -496,7 +496,7 @@ impl Router {
 }
 
 /// The element and the handler of a path; no element for a global handler.
-fn split_path(path: &str) -> (Option<&str>, &str) {
+pub(super) fn split_path(path: &str) -> (Option<&str>, &str) {
     match path.split_once('.') {
         None => (None, path),
         Some(("", handler)) => (None, handler),

@@ -2,6 +2,7 @@
 
 use super::Router;
 use super::handlers::{HandlerError, Text};
+use super::near::or_rather;
 use crate::args::{Arg, ArgError, ArgText, HandlerRef, Scope};
 use crate::needs::Need;
 
@@ -46,9 +47,14 @@ impl HandlerCall {
     /// # Errors
     /// It does not exist, or cannot be written.
     pub fn check_write(&self, router: &Router, caller: usize) -> Result<(), HandlerError> {
-        match router.access_from(caller, &self.handler)? {
-            (_, true) => Ok(()),
-            _ => Err(HandlerError::ReadOnly(self.handler.handler().to_owned())),
+        match router.access_from(caller, &self.handler) {
+            Ok((_, true)) => Ok(()),
+            Ok(_) => Err(HandlerError::ReadOnly(self.handler.handler().to_owned())),
+            Err(error) => {
+                let (element, name) = router.locate(caller, &self.handler);
+                let near = or_rather(router.near_handler(element, name, true));
+                Err(HandlerError::Refused(format!("{error}{near}")))
+            }
         }
     }
 }

@@ -80,8 +80,8 @@ impl Path {
     }
 }
 
-/// The nearest elements for which `is_end` is true, on all paths from a port: downstream of an output, or
-/// upstream of an input. In the order in which they are found.
+/// The nearest elements for which `is_end` is true, on all ways that packets take from an output, or to an input, pushed
+/// or pulled. In the order in which they are found.
 pub(crate) fn nearest(
     router: &Router,
     start: (usize, usize),
@@ -100,7 +100,7 @@ pub(crate) fn nearest(
                 }
                 continue;
             }
-            for way in router.through(end, upstream) {
+            for way in router.ways(end, upstream) {
                 if seen.insert(way) {
                     todo.push_back(way);
                 }
@@ -123,22 +123,31 @@ impl Router {
     /// The pull inputs that lead to an output, or the push outputs that an input leads to.
     fn through(
         &self,
+        end: (usize, usize),
+        upstream: bool,
+    ) -> impl Iterator<Item = (usize, usize)> + '_ {
+        let member = &self.members[end.0];
+        let (ports, kind) = match upstream {
+            true => (&member.inputs, PortKind::Pull),
+            false => (&member.outputs, PortKind::Push),
+        };
+        self.ways(end, upstream).filter(move |&(_, port)| ports.get(port) == Some(&kind))
+    }
+
+    /// The inputs whose packets leave on an output, or the outputs on which those of an input leave.
+    fn ways(
+        &self,
         (element, port): (usize, usize),
         upstream: bool,
     ) -> impl Iterator<Item = (usize, usize)> + '_ {
         let member = &self.members[element];
         let flow = member.class.flow_code();
-        let (ports, kind) = match upstream {
-            true => (&member.inputs, PortKind::Pull),
-            false => (&member.outputs, PortKind::Push),
+        let ports = if upstream { &member.inputs } else { &member.outputs };
+        let connects = move |other| match upstream {
+            true => flow.connects(other, port),
+            false => flow.connects(port, other),
         };
-        ports.iter().enumerate().filter_map(move |(other, &its_kind)| {
-            let connects = match upstream {
-                true => flow.connects(other, port),
-                false => flow.connects(port, other),
-            };
-            (connects && its_kind == kind).then_some((element, other))
-        })
+        (0..ports.len()).filter(move |&other| connects(other)).map(move |other| (element, other))
     }
 
     fn notifier(&self, (element, port): (usize, usize), upstream: bool) -> Option<&Notifier> {

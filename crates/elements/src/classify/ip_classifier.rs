@@ -86,16 +86,15 @@
 //! IPFilter, ConnectionTracker, Classifier, CheckIPHeader, CheckIP6Header, MarkIPHeader, AddressInfo
 
 use millrace_core::args::Args;
-use millrace_core::element::{ANY_HANDLER, HandlerError};
+use millrace_core::element::{ANY_HANDLER, HandlerError, Inspection};
 use millrace_core::memory::Ports;
 use millrace_core::{
-    Batch, Call, Class, Context, Element, Failed, Handlers, Init, Packet, Reason, Refused, Setup,
-    isa, register,
+    Batch, Call, Class, Context, Element, Failed, Handlers, Packet, Reason, Setup, isa, register,
 };
 
 use super::patterns::arguments::Patterns;
 use super::patterns::in_force::{self, Exchangeable, InForce};
-use super::patterns::states::look_for_tracker;
+use super::patterns::states::missing_tracker;
 use super::program::{DROP, FilterProgram, IpSections, Otherwise};
 
 /// The element; its manual is at the top of the file.
@@ -122,9 +121,12 @@ impl Element for IpClassifier {
         Ok(Self { outputs, current: InForce::new(current) })
     }
 
-    fn initialize(&self, init: &mut Init<'_>) -> Result<(), Refused> {
-        look_for_tracker(init, &self.current.keep().program);
-        Ok(())
+    fn inspect(&self, inspection: &mut Inspection<'_>) {
+        let current = self.current.keep();
+        if let Some(warning) = missing_tracker(&current.program, || inspection.offered_upstream(0))
+        {
+            inspection.warn(warning);
+        }
     }
 
     fn push(&self, cx: &mut Context, (): &mut (), _port: usize, batch: &mut Batch) {
@@ -167,8 +169,12 @@ impl Exchangeable for IpClassifier {
 
     fn recompile(&self, call: &Call<'_>) -> Result<Current, HandlerError> {
         let mut args = call.args();
-        let current = compile(&mut args, self.outputs);
-        Ok(current.map_err(|Failed| args.messages())?)
+        let current = compile(&mut args, self.outputs).map_err(|Failed| args.messages())?;
+        let upstream = || call.router().offered_upstream(call.element(), 0);
+        if let Some(warning) = missing_tracker(&current.program, upstream) {
+            call.warn(warning);
+        }
+        Ok(current)
     }
 
     fn program(current: &Current) -> String {

@@ -37,7 +37,8 @@
 //!   others from 256 on from the IP header, the rest from two bytes before the MAC header. With 32 or more rules it is
 //!   compiled when first read, which takes seconds for thousands of rules. If rules are compiled for several cases, each
 //!   program stands behind the cases that it is for.
-//! - `config` (read, write): the arguments. New ones take effect at once, or, if any has an error, not at all.
+//! - `config` (read, write): the arguments. New ones take effect at once, or, if any has an error, not at all. Without
+//!   a rule all packets are dropped, which gets a warning, as rules do that ask for states behind no ConnectionTracker.
 //! - `rules` (read): the current rules, including those of files, one per line, with their numbers from 0.
 //! - `insert N RULE` (write): inserts a rule before rule N, or at the end; `add RULE` (write): at the end. With
 //!   thousands of rules this takes far less than a millisecond: changes are kept separately, and from time to time a
@@ -74,7 +75,7 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering::Relaxed};
 
 use millrace_core::args::{Args, Scope};
-use millrace_core::element::HandlerError;
+use millrace_core::element::{HandlerError, Inspection};
 use millrace_core::memory::Ports;
 use millrace_core::{
     Batch, Call, Class, Context, Count, Element, Failed, Handlers, Init, Need, Packet, PerThread,
@@ -84,7 +85,7 @@ use millrace_core::{
 use super::ip_classifier::{self, FlowKey};
 use super::patterns::arguments::Patterns;
 use super::patterns::in_force::{self, Exchangeable, InForce};
-use super::patterns::states::look_for_tracker;
+use super::patterns::states::missing_tracker;
 use super::program::FilterProgram;
 use rule_list::RuleList;
 
@@ -137,13 +138,26 @@ impl Element for IpFilter {
 
     fn initialize(&self, init: &mut Init<'_>) -> Result<(), Refused> {
         let current = self.current.keep();
-        if current.rules.iter().any(|rule| file_name(rule).is_some()) {
+        if has_files(&current.rules) {
             let scope = init.router().scope_of(init.id());
             let list = compile_with_files(&current.rules, self.outputs, &scope)?;
+            if let Some(warning) = missing_tracker(&list.program, || init.offered_upstream(0)) {
+                init.warn(warning);
+            }
             self.current.exchange(current.with(list), None);
         }
-        look_for_tracker(init, &self.current.keep().list.program);
         Ok(())
+    }
+
+    fn inspect(&self, inspection: &mut Inspection<'_>) {
+        let current = self.current.keep();
+        // What files contain is known later.
+        if let Some(warning) =
+            missing_tracker(&current.list.program, || inspection.offered_upstream(0))
+            && !has_files(&current.rules)
+        {
+            inspection.warn(warning);
+        }
     }
 
     fn push(&self, cx: &mut Context, last: &mut LastFlow, _port: usize, batch: &mut Batch) {
@@ -171,19 +185,19 @@ impl Element for IpFilter {
         in_force::handlers(handlers);
         handlers.read("rules", |filter, _| filter.current.keep().list.lines());
         handlers.write("add", |filter, call| {
-            filter.change(|list| list.with(usize::MAX, &call.text(), &call.scope()))
+            filter.change(call, |list| list.with(usize::MAX, &call.text(), &call.scope()))
         });
         handlers.write("insert", |filter, call| {
             let text = call.text();
             let (place, rule) = text.split_once(char::is_whitespace).unwrap_or((&text, ""));
             let place =
                 place.parse().map_err(|_| "the first word should be the number of a rule")?;
-            filter.change(|list| list.with(place, rule.trim(), &call.scope()))
+            filter.change(call, |list| list.with(place, rule.trim(), &call.scope()))
         });
         handlers.write("remove", |filter, call| {
             let place =
                 call.text().parse().map_err(|_| "argument should be the number of a rule")?;
-            filter.change(|list| list.without(place, &call.scope()))
+            filter.change(call, |list| list.without(place, &call.scope()))
         });
         handlers.read("cache_hits_count", |filter, _| filter.if_caching(|hits, _| hits));
         handlers.read("cache_misses_count", |filter, _| filter.if_caching(|_, misses| misses));
@@ -208,6 +222,7 @@ impl Exchangeable for IpFilter {
         let current = configure(&mut args, self.outputs);
         let mut current = current.map_err(|Failed| args.messages())?;
         current.list = compile_with_files(&current.rules, self.outputs, &call.scope())?;
+        warn_of(&current.list, call);
         Ok(current)
     }
 
@@ -225,11 +240,13 @@ impl IpFilter {
     /// Puts changed rules in force.
     fn change(
         &self,
+        call: &Call<'_>,
         change: impl FnOnce(&RuleList) -> Result<RuleList, HandlerError>,
     ) -> Result<(), HandlerError> {
         let writing = self.current.lock();
         let current = self.current.keep();
         let list = change(&current.list)?;
+        warn_of(&list, call);
         let has_changed_much = list.program.has_changed_much();
         self.current.exchange(current.with(list), None);
         drop(writing);
@@ -252,6 +269,20 @@ impl IpFilter {
         of(self.hits.total() as f64, self.misses.total() as f64)
     }
 }
+
+/// Warns whoever changes the rules of what the element cannot do with them.
+fn warn_of(list: &RuleList, call: &Call<'_>) {
+    if list.is_empty() {
+        call.warn(NO_RULES);
+    }
+    let upstream = || call.router().offered_upstream(call.element(), 0);
+    if let Some(warning) = missing_tracker(&list.program, upstream) {
+        call.warn(warning);
+    }
+}
+
+/// The warning if there is no rule.
+const NO_RULES: &str = "there is no rule: every packet is dropped";
 
 /// Rebuilds the index while the rules continue to change.
 fn renew(in_force: &InForce<Current>) {
@@ -313,6 +344,9 @@ fn configure(args: &mut Args<'_>, outputs: usize) -> Result<Current, Failed> {
     let compiled = FilterProgram::compile_rules(&own, outputs, args.scope());
     let (Ok((_, findings)) | Err(findings)) = &compiled;
     rules.report(findings, args);
+    if own.is_empty() {
+        args.warn((), NO_RULES);
+    }
     args.complete()?;
     args.needs(rules.plain.iter().filter_map(|rule| Need::read(file_name(rule)?)));
     let (program, _) = compiled.map_err(|_| Failed)?;
@@ -325,6 +359,10 @@ fn configure(args: &mut Args<'_>, outputs: usize) -> Result<Current, Failed> {
 fn file_name(rule: &str) -> Option<&str> {
     let name = rule.trim().strip_prefix("file")?;
     name.starts_with(char::is_whitespace).then(|| name.trim())
+}
+
+fn has_files(rules: &[String]) -> bool {
+    rules.iter().any(|rule| file_name(rule).is_some())
 }
 
 /// Compiles the rules, including those in files.
@@ -362,10 +400,12 @@ fn compile_with_files(
 
 #[cfg(test)]
 mod tests {
+    use millrace_core::router::hear;
     use millrace_core::testing::Rig;
     use millrace_core::{Packet, Reason};
 
     use crate::test_packets::ip::{Datagram, withstands};
+    use crate::test_packets::ip6;
 
     fn datagrams() -> Vec<Packet> {
         let udp = Datagram::default();
@@ -428,12 +468,50 @@ mod tests {
         let udp =
             " 0 264/00110000%00ff0000  yes->[0]  no->[X]\nsafe length 266\nalignment offset 0\n";
         assert_eq!(rig.read("program").unwrap(), udp);
-        rig.write("config", "allow tcp, drop all").unwrap();
+        let ((), warnings) = hear(|| rig.write("config", "allow tcp, drop all").unwrap());
+        assert!(warnings.is_empty(), "{warnings:?}");
         assert_eq!(rig.read("config").unwrap(), "allow tcp, drop all");
         assert_eq!(rig.push_packets(0, datagrams())[0][0].data()[9], 6);
         let error = rig.write("config", "allow tpc").unwrap_err().to_string();
         assert_eq!(error, "pattern 0: empty term near ‘tpc’");
         assert_eq!(rig.push_packets(0, datagrams())[0].len(), 1);
+    }
+
+    /// The rule of the stateful firewall for what belongs to no connection.
+    #[test]
+    fn neighbours_and_routers_of_ipv6_pass_from_the_wire_itself() {
+        let rules = "allow ip6 hlim 255 \
+                     and (icmp6 type neighborsolicit or neighboradvert or routeradvert), deny all";
+        let mut rig = Rig::new(&format!("IPFilter({rules})"), 1, 1).unwrap();
+        let message = |kind, hop_limit| {
+            let payload = vec![kind; 24];
+            let packet =
+                ip6::Datagram { next_header: 58, hop_limit, payload, ..Default::default() };
+            packet.packet()
+        };
+        for (kind, hop_limit, passes) in [
+            (134, 255, 1),
+            (135, 255, 1),
+            (136, 255, 1),
+            (134, 64, 0),
+            (137, 255, 0),
+            (128, 255, 0),
+        ] {
+            let out = rig.push_packets(0, vec![message(kind, hop_limit)]);
+            assert_eq!(out[0].len(), passes, "type {kind}, hop limit {hop_limit}");
+        }
+    }
+
+    #[test]
+    fn rules_that_cannot_do_what_is_meant_are_warned_of() {
+        let mut rig = Rig::new("IPFilter(allow udp)", 1, 1).unwrap();
+        let mut heard = |handler, text| hear(|| rig.write(handler, text).unwrap()).1.join("\n");
+        assert!(heard("config", "").contains("there is no rule: every packet is dropped"));
+        assert_eq!(heard("add", "allow tcp"), "");
+        assert!(heard("insert", "0 allow established").contains("no ConnectionTracker upstream"));
+        assert_eq!(heard("remove", "0"), "");
+        assert!(heard("remove", "0").contains("there is no rule"));
+        assert!(heard("config", "allow new").contains("every packet is ‘untracked’"));
     }
 
     #[test]

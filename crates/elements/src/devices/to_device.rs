@@ -81,6 +81,8 @@ impl OutputClass for ToDevice {
 
 #[cfg(test)]
 mod tests {
+    use std::time::{Duration, Instant};
+
     use millrace_core::Reason;
     use millrace_core::testing::Rig;
     use millrace_io::memory::{End, Interface};
@@ -127,6 +129,22 @@ mod tests {
         rig.push(0, &["a", "b", "c"]);
         assert_eq!(rig.stats().drops, [(Reason::TransmitFull, 1)]);
         assert_eq!(arrived(&far), [b"a", b"b"]);
+    }
+
+    #[test]
+    fn waits_again_on_virtual_time_once_there_was_room() {
+        let (mut rig, far) = rig("", 0, 2);
+        let mut push = |packets: &[&str]| {
+            let start = Instant::now();
+            rig.push(0, packets);
+            start.elapsed() > Duration::from_millis(200)
+        };
+        assert!(push(&["a", "b", "c"]), "it waits for room");
+        assert!(!push(&["d"]), "it has waited in vain");
+        assert_eq!(arrived(&far), [b"a", b"b"]);
+        assert!(!push(&["e", "f"]), "there is room");
+        assert!(push(&["g"]), "it waits for room again");
+        assert_eq!(rig.stats().drops, [(Reason::TransmitFull, 3)]);
     }
 
     #[test]

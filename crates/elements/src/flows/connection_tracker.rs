@@ -13,8 +13,13 @@
 //! - `invalid`: a packet that should belong to a connection, and none is known: a TCP segment without SYN (see LOOSE),
 //!   a reply without a query, an error about an unknown packet. Also, a reply when there is no room for another open
 //!   connection.
-//! - `untracked`: all others: fragments (for IPv4, put IPReassembler before and IPFragmenter after), truncated packets, packets without an IP header, and
-//!   ICMPv6 messages of neighbour discovery and multicast listeners.
+//! - `untracked`: all others: truncated packets, packets without an IP header, fragments that come before the first one of
+//!   their datagram, and ICMPv6 messages of neighbour discovery and multicast listeners.
+//!
+//! The fragments of a datagram have the state of the first one, which alone has the ports; so rules about ports do not
+//! match the others. Fragments that overlap are `invalid`, and so are all that follow of that datagram. Up to 4096
+//! datagrams of which fragments are missing are remembered, for 30 seconds. To let IPv4 fragments pass in any order, put
+//! IPReassembler before and IPFragmenter after.
 //!
 //! Packets of both directions must pass the same ConnectionTracker. A connection has addresses, protocol, and ports, or
 //! the identifier of an ICMP query. The packet that begins it is remembered although a filter downstream may drop it;
@@ -343,14 +348,52 @@ mod tests {
         assert_eq!(after(3), [0, 0, 0]);
     }
 
+    /// A fragment of a UDP datagram of 24 bytes.
+    fn fragment(six: bool, from: u8, to: u8, start: u16, end: u16, more: bool) -> Packet {
+        let datagram = [vec![0, from, 0, to, 0, 24, 0, 0], vec![b'x'; 16]].concat();
+        let part = datagram[usize::from(start)..usize::from(end)].to_vec();
+        if six {
+            let [high, low] = (start | u16::from(more)).to_be_bytes();
+            let header = vec![17, 0, high, low, 0, 0, 0, 9];
+            return ip(six, from, to, 44, [header, part].concat());
+        }
+        let address = |host| Ipv4Addr::new(10, 0, 0, host);
+        let (source, destination) = (address(from), address(to));
+        Datagram {
+            source,
+            destination,
+            payload: part,
+            more_fragments: more,
+            fragment_offset: start / 8,
+            ..Datagram::of(17)
+        }
+        .packet()
+    }
+
+    #[test]
+    fn fragments_belong_to_the_connection_of_the_first_one() {
+        for six in [false, true] {
+            let mut rig = tracker("");
+            let mut see = |packet| state(&mut rig, packet);
+            assert_eq!(see(fragment(six, B, A, 8, 24, false)), State::Untracked);
+            assert_eq!(see(udp(six, A, B)), State::New);
+            assert_eq!(see(fragment(six, B, A, 0, 8, true)), State::Established, "IPv6 {six}");
+            assert_eq!(see(fragment(six, B, A, 8, 16, true)), State::Established);
+            assert_eq!(see(fragment(six, B, A, 16, 24, false)), State::Established);
+            // Of the next datagram one fragment overlaps the ports.
+            assert_eq!(see(fragment(six, B, A, 0, 16, true)), State::Established);
+            assert_eq!(see(fragment(six, B, A, 8, 24, false)), State::Invalid);
+            assert_eq!(see(fragment(six, B, A, 16, 24, false)), State::Invalid);
+        }
+    }
+
     #[test]
     fn what_has_no_connection_is_untracked() {
         let mut rig = tracker("");
         let fragment = Datagram { fragment_offset: 10, ..Datagram::default() };
-        let first = Datagram { more_fragments: true, ..Datagram::default() };
         let solicitation = ip(true, A, B, 58, vec![135; 24]);
         let cut = ip(false, A, B, 17, vec![0, 1]);
-        for packet in [fragment.packet(), first.packet(), solicitation, cut] {
+        for packet in [fragment.packet(), solicitation, cut] {
             assert_eq!(state(&mut rig, packet), State::Untracked);
         }
         let mut unmarked = Packet::from_bytes(&[0; 60]).unwrap();

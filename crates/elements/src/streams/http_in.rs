@@ -54,7 +54,6 @@ use super::http::{Head, Part, Reader};
 use super::mark::{self, Kind};
 use super::path::{Entrance, HttpPath};
 use super::tap::{Piece, Tap};
-use crate::upstream::offered_before;
 
 /// The element; its manual is at the top of the file.
 pub struct HttpIn {
@@ -95,7 +94,7 @@ impl Element for HttpIn {
     }
 
     fn initialize(&self, init: &mut Init<'_>) -> Result<(), Refused> {
-        let entrance = offered_before::<Entrance>(init).into_iter().next();
+        let entrance = init.offered_upstream::<Entrance>(0).into_iter().next();
         let (Some((_, entrance)), Some(tap)) = (entrance, Tap::find(init, true)?) else {
             return Err("it must be between a TCPIn and a TCPOut".into());
         };

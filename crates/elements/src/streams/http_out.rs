@@ -49,7 +49,6 @@ use super::http::{Head, Length};
 use super::mark::{self, Kind, Mark};
 use super::path::HttpPath;
 use super::tap::{Tap, Verdict};
-use crate::upstream::offered_before;
 
 /// The element; its manual is at the top of the file.
 pub struct HttpOut {
@@ -83,7 +82,7 @@ impl Element for HttpOut {
     }
 
     fn initialize(&self, init: &mut Init<'_>) -> Result<(), Refused> {
-        let path = offered_before::<HttpPath>(init).into_iter().next();
+        let path = init.offered_upstream::<HttpPath>(0).into_iter().next();
         let (Some((_, path)), Some(tap)) = (path, Tap::find(init, true)?) else {
             return Err("it must be between an HTTPIn and a TCPOut".into());
         };

@@ -50,7 +50,6 @@ use super::connection::Limits;
 use super::mark::{self, Kind, Mark};
 use super::path::{Boundary, Entrance, Exit, Hold};
 use crate::flows::table::millis;
-use crate::upstream::offered_before;
 
 /// The element; its manual is at the top of the file.
 pub struct TcpOut {
@@ -79,7 +78,7 @@ impl Element for TcpOut {
     }
 
     fn initialize(&self, init: &mut Init<'_>) -> Result<(), Refused> {
-        match offered_before::<Entrance>(init).is_empty() {
+        match init.offered_upstream::<Entrance>(0).is_empty() {
             true => Err("it needs a TCPIn upstream".into()),
             false => Ok(()),
         }

@@ -1,5 +1,6 @@
 //! The options `-h` and `-x`: handlers that are read after the router has stopped.
 
+use millrace_core::router::or_rather;
 use millrace_core::{Class, HandlerError, Router};
 
 use super::glob;
@@ -67,7 +68,10 @@ fn expand(router: &Router, pattern: &str, handler: &str) -> Result<(Vec<usize>, 
         .collect();
     match fitting.is_empty() {
         true if is_glob => Err(format!("no element matching ‘{pattern}’")),
-        true => Err(format!("no element ‘{pattern}’")),
+        true => {
+            let near = or_rather(router.near_element(pattern));
+            Err(format!("no element ‘{pattern}’{near}"))
+        }
         false => {
             let readable = |id: &usize| {
                 router.handlers_of(*id).iter().any(|(name, read, _)| name == handler && *read)
@@ -97,7 +101,10 @@ fn read(
         Err(HandlerError::WriteOnly(_)) => return Err(format!("‘{name}’ is a write handler")),
         // Click reads it nevertheless, and gets an empty value.
         Err(HandlerError::Refused(_)) => Vec::new(),
-        Err(_) => return Err(format!("no ‘{name}’ handler")),
+        Err(_) => {
+            let near = or_rather(router.near_handler(element, handler, false));
+            return Err(format!("no ‘{name}’ handler{near}"));
+        }
     };
     if headed {
         out.extend_from_slice(format!("{name}:\n").as_bytes());

@@ -1,7 +1,7 @@
 //! The option `-R`: a client replaces the configuration of the running router by writing the handler `hotconfig`.
 
 use std::sync::mpsc::{RecvTimeoutError, channel};
-use std::sync::{Arc, MutexGuard};
+use std::sync::{Arc, Condvar, MutexGuard};
 use std::time::Duration;
 
 use millrace_core::services::HotConfig;
@@ -16,6 +16,8 @@ use crate::signals::{Inbox, StopOnSignal};
 pub(super) struct HotSwap {
     options: Options,
     state: Lock<State>,
+    /// Notified when the engine runs.
+    begun: Condvar,
     /// Locked while a configuration is being replaced.
     replacing: Lock<()>,
 }
@@ -24,8 +26,16 @@ pub(super) struct HotSwap {
 struct State {
     router: Option<Arc<Router>>,
     signals: Option<StopOnSignal>,
-    /// True while the engine runs.
-    running: bool,
+    stage: Stage,
+}
+
+/// Where the engine is.
+#[derive(Clone, Copy, Default, PartialEq, Eq)]
+enum Stage {
+    #[default]
+    Starts,
+    Runs,
+    HasEnded,
 }
 
 /// The maximum time that a request for a new configuration waits until the configuration runs.
@@ -33,7 +43,7 @@ const PATIENCE: Duration = Duration::from_secs(5);
 
 impl HotSwap {
     pub(super) fn new(options: Options) -> Self {
-        Self { options, state: Lock::default(), replacing: Lock::default() }
+        Self { options, state: Lock::default(), begun: Condvar::new(), replacing: Lock::default() }
     }
 
     /// The service that replaces the configuration.
@@ -67,14 +77,16 @@ impl HotSwap {
         let signals = StopOnSignal::start(inbox, router, || {})?;
         let mut state = self.state();
         state.signals = Some(signals);
-        state.running = true;
+        state.stage = Stage::Runs;
+        drop(state);
+        self.begun.notify_all();
         Ok(())
     }
 
     /// Notes that the engine has ended.
     pub(super) fn end(&self) {
         let mut state = self.state();
-        state.running = false;
+        state.stage = Stage::HasEnded;
         state.signals.iter().for_each(StopOnSignal::router_has_ended);
     }
 
@@ -82,14 +94,29 @@ impl HotSwap {
         self.state.lock()
     }
 
+    /// Waits until the engine runs: control sockets are open before all elements are initialised.
+    fn await_start(&self) -> Result<(), String> {
+        let starts = |state: &mut State| state.stage == Stage::Starts;
+        let waited = self.begun.wait_timeout_while(self.state(), PATIENCE, starts);
+        match waited.is_ok_and(|(_, waited)| waited.timed_out()) {
+            true => Err("the router has not started within 5 s".to_owned()),
+            false => Ok(()),
+        }
+    }
+
     /// Replaces the configuration by the one in `text`. The error contains the faults of the text.
     fn replace(self: &Arc<Self>, text: &str) -> Result<(), String> {
         let _alone = self.replacing.lock();
+        // A thread of the router must continue, so that it starts and ends.
+        let outside = std::thread::current().name().is_some_and(|name| name.starts_with("control"));
+        if outside {
+            self.await_start()?;
+        }
         let old = self.router();
         let mut loaded = read(&self.options, &Origin::Expression(text.to_owned()))?;
         sockets::add(&self.options, &mut loaded, ", RETRIES 1, RETRY_WARNINGS false");
         let engine = build(&self.options, &mut loaded, self, Some(&old))?;
-        if !self.state().running {
+        if self.state().stage != Stage::Runs {
             return Err("the router is not running".to_owned());
         }
         let (told, swapped) = channel::<()>();
@@ -106,8 +133,6 @@ impl HotSwap {
             }
             drop(told);
         });
-        // A thread of the router must continue, so that the others can end.
-        let outside = std::thread::current().name().is_some_and(|name| name.starts_with("control"));
         if outside && swapped.recv_timeout(PATIENCE) == Err(RecvTimeoutError::Timeout) {
             return Err("the new router has not started within 5 s".to_owned());
         }

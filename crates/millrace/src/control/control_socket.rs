@@ -328,6 +328,13 @@ impl Target for Served {
         }
     }
 
+    fn near(&self, path: &str, writes: bool) -> Option<String> {
+        match self.get().ok()? {
+            (_, Some(_)) => None,
+            (router, None) => router.near_path(path, writes),
+        }
+    }
+
     fn is_proxy(&self) -> bool {
         self.get().is_ok_and(|(_, proxy)| proxy.is_some())
     }

@@ -27,7 +27,7 @@
 use std::path::Path;
 use std::sync::Arc;
 
-use millrace_core::router::hear;
+use millrace_core::router::{hear, or_rather};
 use millrace_core::{HandlerError, Router, os_error_text};
 use millrace_lang::ascii_quotes;
 
@@ -72,6 +72,12 @@ pub trait Target: Send + Sync {
         Err(HandlerError::Refused("Invalid argument".to_owned()))
     }
 
+    /// The path that was probably meant by one that names no handler.
+    fn near(&self, path: &str, writes: bool) -> Option<String> {
+        let _ = (path, writes);
+        None
+    }
+
     /// True if an element answers for the handlers of others.
     fn is_proxy(&self) -> bool {
         false
@@ -93,6 +99,10 @@ impl Target for Router {
 
     fn low_level(&self, element: &str, number: u8, data: &[u8]) -> Result<Vec<u8>, HandlerError> {
         Router::low_level(self, element, number, data)
+    }
+
+    fn near(&self, path: &str, writes: bool) -> Option<String> {
+        self.near_path(path, writes)
     }
 }
 
@@ -508,13 +518,15 @@ impl Call {
 fn refuse(out: &mut Vec<u8>, call: &Call, other: u16, error: HandlerError, target: &dyn Target) {
     let name = &call.handler;
     let what = if call.write { "Write" } else { "Read" };
+    let near = || or_rather(target.near(call.path(), call.write));
     match error {
         HandlerError::NoElement(element) => {
-            answer(out, code::NO_ELEMENT, &format!("No element named '{element}'"));
+            answer(out, code::NO_ELEMENT, &format!("No element named '{element}'{}", near()));
         }
         HandlerError::NoHandler(_) => {
             let proxied = if target.is_proxy() { "proxied " } else { "" };
-            answer(out, code::NO_HANDLER, &format!("No {proxied}handler named '{name}'"));
+            let line = format!("No {proxied}handler named '{name}'{}", near());
+            answer(out, code::NO_HANDLER, &line);
         }
         HandlerError::WriteOnly(_) => {
             answer(out, code::PERMISSION, &format!("Handler '{name}' write-only"));

@@ -34,7 +34,7 @@ pub(super) fn restrict(policy: &Policy) -> Result<(), String> {
     #[cfg(target_arch = "x86_64")]
     apply_filter_all_threads(&foreign_numbers()).map_err(|error| error.to_string())?;
     if policy.unknown.is_some() {
-        return apply(NEVER.iter().map(|&call| (call, Vec::new())).collect(), Matching::Refused);
+        return apply(refused()?, Matching::Refused);
     }
     let own = u64::from(std::process::id());
     let mut rules = allowed(policy, own)?;
@@ -84,12 +84,37 @@ fn apply(rules: Rules, matching: Matching) -> Result<(), String> {
     apply_filter_all_threads(&program).map_err(|error| error.to_string())
 }
 
+/// The commands of a call, in its second argument, that no element needs.
+///
+/// Characters put into the terminal would be commands of whoever types there next. The owner of a file may be any process
+/// of the same user, and gets a signal when the file becomes ready, of any number.
+const COMMANDS: [(c_long, &[u64]); 2] = [
+    (libc::SYS_ioctl, &[libc::TIOCSTI, libc::TIOCLINUX, FIOSETOWN, SIOCSPGRP]),
+    (libc::SYS_fcntl, &[libc::F_SETOWN as u64, F_SETSIG, F_SETOWN_EX]),
+];
+/// Of `asm-generic/sockios.h` and `asm-generic/fcntl.h`.
+const FIOSETOWN: u64 = 0x8901;
+const SIOCSPGRP: u64 = 0x8902;
+const F_SETSIG: u64 = 10;
+const F_SETOWN_EX: u64 = 15;
+
+/// The calls that nothing is allowed.
+fn refused() -> Result<Rules, String> {
+    let mut rules: Rules = NEVER.iter().map(|&call| (call, Vec::new())).collect();
+    for (call, commands) in COMMANDS {
+        let each: Result<Vec<_>, _> = commands.iter().map(|&it| rule([equals(1, it)?])).collect();
+        rules.insert(call, each?);
+    }
+    Ok(rules)
+}
+
 /// The calls that a policy allows to the process with this number.
 fn allowed(policy: &Policy, own: u64) -> Result<Rules, String> {
     let mut rules: Rules = ALWAYS.iter().map(|&call| (call, Vec::new())).collect();
-    // Characters put into the terminal would be commands of whoever types there next.
-    let terminal = [equals_not(1, libc::TIOCSTI)?, equals_not(1, libc::TIOCLINUX)?];
-    rules.insert(libc::SYS_ioctl, vec![rule(terminal)?]);
+    for (call, commands) in COMMANDS {
+        let others: Result<Vec<_>, _> = commands.iter().map(|&it| equals_not(1, it)).collect();
+        rules.insert(call, vec![rule(others?)?]);
+    }
     rules.insert(libc::SYS_tgkill, vec![rule([equals(0, own)?])?]);
     rules.insert(libc::SYS_clone, vec![rule([has(0, CLONE_THREAD)?])?]);
     rules.insert(libc::SYS_kill, vec![rule([equals(0, own)?])?]);
@@ -224,6 +249,10 @@ mod tests {
         let own = vec![rule([equals(0, 77).unwrap()]).unwrap()];
         assert_eq!(rules[&libc::SYS_kill], own);
         assert_eq!(rules[&libc::SYS_tgkill], own);
+        // The owner of a file gets signals, too; each allowing rule excludes the commands that name one.
+        let fcntl = &rules[&libc::SYS_fcntl];
+        let excluded = [8, F_SETSIG, F_SETOWN_EX].map(|it| equals_not(1, it).unwrap());
+        assert_eq!(*fcntl, [rule(excluded).unwrap()]);
         for call in [libc::SYS_pidfd_send_signal, libc::SYS_tkill, libc::SYS_rt_sigqueueinfo] {
             assert!(!rules.contains_key(&call), "{call}");
         }

@@ -330,21 +330,29 @@ fn numbers_of_other_interfaces(place: &Place) {
     let interrupt = "import ctypes, mmap; page = mmap.mmap(-1, 4096, prot=7); \
                      page.write(bytes.fromhex('b814000000cd80c3')); \
                      print(ctypes.CFUNCTYPE(ctypes.c_int)(ctypes.addressof(ctypes.c_char.from_buffer(page)))())";
+    // Makes the process outside the owner of a file: who gets the signals that tell of it.
+    let owner = "import fcntl, os, sys\n\
+                 try: print(fcntl.fcntl(0, int(sys.argv[1]), os.getppid()))\n\
+                 except OSError as error: print(error.errno)";
     let run = |script: &str, number: i64| {
         let number = number.to_string();
         Command::new(&python).args(["-c", script, &number]).output().unwrap()
     };
     const X32: i64 = 0x4000_0000;
-    let error =
-        |number: i64| String::from_utf8(run(trial, number).stdout).unwrap().trim().parse::<i32>();
+    let answer = |script: &str, number: i64| {
+        String::from_utf8(run(script, number).stdout).unwrap().trim().parse::<i32>()
+    };
+    let error = |number| answer(trial, number);
+    let owns = || answer(owner, libc::F_SETOWN.into());
     let before = run(interrupt, 0);
-    assert_eq!(error(libc::SYS_setns), Ok(libc::EBADF));
+    assert_eq!((error(libc::SYS_setns), owns()), (Ok(libc::EBADF), Ok(0)));
     // Nothing is known of the needs, so only what none can need is forbidden.
     let policy = Policy { unknown: Some("of a test".to_owned()), ..Policy::default() };
     let held = enter(&policy, &Ok(Vec::new()));
     assert!(!held.holds && held.line().contains("seccomp"), "{held:?}");
     assert_eq!(error(libc::SYS_setns), Ok(libc::EPERM));
     assert_eq!(error(X32 + libc::SYS_setns), Ok(libc::EPERM));
+    assert_eq!(owns(), Ok(libc::EPERM));
     if before.status.success() {
         let killed = std::os::unix::process::ExitStatusExt::signal(&run(interrupt, 0).status);
         assert_eq!(killed, Some(libc::SIGSYS));

@@ -4,8 +4,9 @@
 //! index of a freed element is given to the next one that is added. A new connection is the last one. The connections
 //! of a port are listed newest first.
 
-use std::collections::{BTreeMap, HashMap, HashSet};
+use std::collections::{BTreeMap, BTreeSet, HashMap, HashSet};
 use std::fmt::Write;
+use std::ops::Bound;
 
 use millrace_lang::config::quote;
 use millrace_lang::{Assembly, Part, Requirement};
@@ -45,6 +46,11 @@ impl Element {
         !self.dead && self.class.is_none()
     }
 
+    /// True for the end of a tunnel whose other end is known.
+    fn is_joined_tunnel(&self) -> bool {
+        self.is_tunnel() && (self.leads_to.is_some() || self.comes_from.is_some())
+    }
+
     /// The class; empty for a tunnel.
     pub(super) fn class(&self) -> &str {
         self.class.as_deref().unwrap_or("")
@@ -74,7 +80,7 @@ pub(super) struct Router {
     out_of: Vec<Side>,
     /// The number of ends of connections that have been linked.
     linked: u64,
-    names: HashMap<String, usize>,
+    names: BTreeMap<String, usize>,
     /// Indices of freed elements. The last one is reused first.
     free: Vec<usize>,
     requirements: Vec<Requirement>,
@@ -142,6 +148,12 @@ impl Router {
 
     pub(super) fn find(&self, name: &str) -> Option<usize> {
         self.names.get(name).copied()
+    }
+
+    /// True if there is a longer name that begins so.
+    pub(super) fn has_name_within(&self, prefix: &str) -> bool {
+        let (start, end) = (Bound::Excluded(prefix), Bound::Unbounded);
+        self.names.range::<str, _>((start, end)).next().is_some_and(|(n, _)| n.starts_with(prefix))
     }
 
     /// The elements that are not dead.
@@ -251,6 +263,17 @@ impl Router {
         numbers.into_iter().map(|(_, number)| number).collect()
     }
 
+    /// The numbers of the connections of an element, ascending.
+    pub(super) fn numbers_of(&self, element: usize) -> BTreeSet<usize> {
+        [true, false].into_iter().flat_map(|output| self.all_at(element, output)).collect()
+    }
+
+    /// The elements at the other ends of an element's connections.
+    pub(super) fn neighbours(&self, element: usize) -> BTreeSet<usize> {
+        let connections = self.numbers_of(element).into_iter().filter_map(|n| self.connection(n));
+        connections.map(|c| if c.from.0 == element { c.to.0 } else { c.from.0 }).collect()
+    }
+
     /// The numbers of the connections of a port, newest first.
     fn at(&self, port: Port, output: bool) -> Vec<usize> {
         let numbers = self.side(port.0, output).get(port.1);
@@ -288,8 +311,14 @@ impl Router {
         (0..ports).map(|port| self.at((element, port), output)).collect()
     }
 
+    /// Looks at the port with fewer connections.
     pub(super) fn has_connection(&self, from: Port, to: Port) -> bool {
-        self.ports_from(from).contains(&to)
+        let count =
+            |port: Port, output| self.side(port.0, output).get(port.1).map_or(0, BTreeMap::len);
+        match count(from, true) <= count(to, false) {
+            true => self.ports_from(from).contains(&to),
+            false => self.ports_to(to).contains(&from),
+        }
     }
 
     /// Connects two ports unless they are connected already.
@@ -491,7 +520,27 @@ impl Router {
 
     /// Replaces connections through tunnels by connections from element to element.
     pub(super) fn remove_tunnels(&mut self) {
-        let old = self.connection_numbers();
+        self.bypass_tunnels(&self.connection_numbers());
+        for element in self.elements.iter_mut().filter(|element| element.is_joined_tunnel()) {
+            element.dead = true;
+        }
+        self.remove_duplicates();
+        self.free_dead();
+    }
+
+    /// As [`Self::remove_tunnels`], for the tunnels among these elements, which lead to no others.
+    pub(super) fn remove_tunnels_among(&mut self, places: &[usize]) {
+        let joined =
+            |place: &usize| self.elements.get(*place).is_some_and(Element::is_joined_tunnel);
+        let tunnels: BTreeSet<usize> = places.iter().copied().filter(joined).collect();
+        let of_all = tunnels.iter().map(|tunnel| self.numbers_of(*tunnel));
+        let numbers: BTreeSet<usize> = of_all.flatten().collect();
+        self.bypass_tunnels(&Vec::from_iter(numbers));
+        tunnels.into_iter().for_each(|tunnel| self.free(tunnel));
+    }
+
+    /// Adds a connection from element to element for each way through the tunnels of these connections.
+    fn bypass_tunnels(&mut self, old: &[usize]) {
         let through = |number: &usize| {
             let connection = self.connection(*number)?;
             let from = self.elements.get(connection.from.0)?;
@@ -505,7 +554,7 @@ impl Router {
         for &port in &starts {
             self.sources(port, &mut exits);
         }
-        for number in old {
+        for &number in old {
             let Some(Connection { from, to, .. }) = self.connection(number) else { continue };
             if self.elements.get(to.0).is_some_and(Element::is_tunnel) {
                 continue;
@@ -516,13 +565,6 @@ impl Router {
                 }
             }
         }
-        let joined =
-            |e: &Element| e.is_tunnel() && (e.leads_to.is_some() || e.comes_from.is_some());
-        for element in self.elements.iter_mut().filter(|element| joined(element)) {
-            element.dead = true;
-        }
-        self.remove_duplicates();
-        self.free_dead();
     }
 
     /// Finds the ports from which packets enter that leave a tunnel by this port.
@@ -610,15 +652,14 @@ impl Router {
             set(&mut next, index, best);
         }
         let mut used = vec![false; connections.len()];
-        loop {
+        // Those that remain after the first time form cycles.
+        for with_cycles in [false, true] {
             for first in 0..connections.len() {
-                if used.get(first) == Some(&false) && start.get(first) == Some(&true) {
+                let starts = with_cycles || start.get(first) == Some(&true);
+                if used.get(first) == Some(&false) && starts {
                     self.print_chain(first, &connections, &next, &mut used, out);
                 }
             }
-            // The remaining elements form cycles.
-            let Some(first) = used.iter().position(|used| !used) else { return };
-            set(&mut start, first, true);
         }
     }
 

@@ -24,6 +24,28 @@ fn an_unknown_class_does_not_hide_what_is_wrong_elsewhere() {
 }
 
 #[test]
+fn what_follows_from_a_missing_parenthesis_is_not_reported() {
+    let text = "Idle -> Strip((14 -> Discard;\nIdle -> IPFilter(allow (tcp, deny all) -> Discard;\nx :: Foo;\n";
+    let done = millrace(&["check", "-e", text]);
+    assert_eq!(done.stderr.matches("expected ‘)’").count(), 2, "{}", done.stderr);
+    assert!(done.stderr.contains("‘Foo’"), "{}", done.stderr);
+    assert!(done.stderr.ends_with("config: 3 errors\n"), "{}", done.stderr);
+}
+
+#[test]
+fn rules_about_connections_want_a_tracker_before_them() {
+    let check = |text: &str| millrace(&["check", "-e", text]).stderr;
+    for class in ["IPFilter(allow established, deny all)", "IPClassifier(new or related)"] {
+        let without = check(&format!("Idle -> {class} -> Discard"));
+        assert!(without.contains("there is no ConnectionTracker upstream"), "{without}");
+        let with = check(&format!(
+            "Idle -> ConnectionTracker -> SimpleQueue -> Unqueue -> {class} -> Discard"
+        ));
+        assert!(!with.contains("ConnectionTracker upstream"), "{with}");
+    }
+}
+
+#[test]
 fn several_files_are_checked_and_each_gets_a_verdict() {
     let good = TempFile::new("good.click", "Idle -> Discard;\n");
     let done = millrace(&["check", &good.path(), "/no/such.click", &good.path()]);

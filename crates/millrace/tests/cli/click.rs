@@ -54,6 +54,11 @@ fn handlers_that_are_not_there_are_an_error() {
     let done = click(&["-qe", "c :: Idle -> Discard", "-h", "c.x", "-h", "b.y", "-h", "z*.y"]);
     assert_eq!(done.status, 1);
     assert_eq!(done.stderr, "no ‘c.x’ handler\nno element ‘b’\nno element matching ‘z*’\n");
+    let done = click(&["-qe", "count :: Idle -> Discard", "-h", "count.clas", "-h", "cuont.name"]);
+    assert_eq!(
+        done.stderr,
+        "no ‘count.clas’ handler; did you mean ‘class’?\nno element ‘cuont’; did you mean ‘count’?\n"
+    );
 }
 
 #[test]

@@ -69,6 +69,15 @@ fn handlers_are_read_and_written() {
     for (done, message) in [
         (running.read("x.count"), "millrace: No element named 'x'\n"),
         (running.read("c.nothing"), "millrace: No handler named 'c.nothing'\n"),
+        (
+            running.read("c.cuont"),
+            "millrace: No handler named 'c.cuont'; did you mean 'c.count'?\n",
+        ),
+        (
+            running.write(&["q.capcity", "7"]),
+            "millrace: No handler named 'q.capcity'; did you mean 'q.capacity'?\n",
+        ),
+        (running.read("lst"), "millrace: No handler named 'lst'; did you mean 'list'?\n"),
         (running.read("c.reset"), "millrace: Handler 'c.reset' write-only\n"),
         (running.write(&["c.class", "X"]), "millrace: Handler 'c.class' read-only\n"),
     ] {

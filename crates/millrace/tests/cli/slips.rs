@@ -8,7 +8,7 @@ use std::time::{Duration, Instant};
 
 use rustix::process::{Pid, Signal, kill_process};
 
-use super::{Done, click_command, millrace, millrace_command};
+use super::{Done, click_command, millrace, millrace_command, with_input};
 
 /// For what takes a moment on an idle machine.
 const PATIENCE: Duration = Duration::from_secs(60);
@@ -128,16 +128,14 @@ fn a_router_that_cannot_start_leaves_files_as_they_were() {
     }
 }
 
+fn make_pipe(path: &Path) {
+    let mode = rustix::fs::Mode::RUSR | rustix::fs::Mode::WUSR;
+    rustix::fs::mknodat(rustix::fs::CWD, path, rustix::fs::FileType::Fifo, mode, 0).unwrap();
+}
+
 /// A program whose configuration is still to come through a pipe, at this path.
 fn waiting_for_its_configuration(pipe: &Path) -> Child {
-    rustix::fs::mknodat(
-        rustix::fs::CWD,
-        pipe,
-        rustix::fs::FileType::Fifo,
-        rustix::fs::Mode::RUSR | rustix::fs::Mode::WUSR,
-        0,
-    )
-    .unwrap();
+    make_pipe(pipe);
     let mut command = millrace_command();
     command.arg("run").arg(pipe).stdout(Stdio::piped()).stderr(Stdio::piped());
     let child = command.spawn().unwrap();
@@ -175,11 +173,44 @@ fn a_program_that_waits_for_its_configuration_can_be_stopped() {
     }
 }
 
+/// Its control socket is open already, and another element waits for its capture.
+#[test]
+fn a_hot_swap_before_the_router_runs_waits_for_it() {
+    let folder = tempfile::tempdir().unwrap();
+    let [pipe, socket] =
+        ["pipe", "socket"].map(|name| folder.path().join(name).display().to_string());
+    make_pipe(pipe.as_ref());
+    let text = |source: &str| format!("ControlSocket(UNIX, {socket}); i :: {source} -> Discard");
+    let mut child =
+        click_command().args(["-R", "-e", &text(&format!("FromDump({pipe})"))]).spawn().unwrap();
+    let end = Instant::now() + PATIENCE;
+    while !Path::new(&socket).exists() {
+        assert!(Instant::now() < end, "there is no socket");
+        std::thread::sleep(Duration::from_millis(5));
+    }
+    std::thread::scope(|scope| {
+        let swap = scope.spawn(|| {
+            let mut swap = millrace_command();
+            with_input(swap.args(["hotswap", "--socket", &socket, "-"]), &text("Idle"))
+        });
+        std::thread::sleep(Duration::from_millis(300));
+        assert!(!swap.is_finished());
+        let empty = b"\xd4\xc3\xb2\xa1\x02\0\x04\0\0\0\0\0\0\0\0\0\xff\xff\0\0\x01\0\0\0";
+        fs::write(&pipe, empty).unwrap();
+        let swapped = swap.join().unwrap();
+        assert_eq!(swapped.status, 0, "{}", swapped.stderr);
+    });
+    assert_eq!(millrace(&["read", "i.class", "--socket", &socket]).stdout, "Idle\n");
+    assert_eq!(millrace(&["write", "stop", "--socket", &socket]).status, 0);
+    assert!(wait(&mut child).expect("it ends").success());
+}
+
 /// Nobody reads standard error, so that an element that prints waits for ever.
 #[test]
 fn signals_end_a_router_whose_output_is_blocked() {
     let text = "InfiniteSource(LENGTH 60) -> Print(blocked) -> Discard";
-    for (name, signals) in [("once", 1), ("twice", 2)] {
+    // The second one ends at once what the first one found blocked.
+    for (name, signals, pause) in [("once", 1, 0), ("twice", 2, 60), ("twice, later", 2, 300)] {
         for mut command in [millrace_command(), click_command()] {
             if command.get_program().to_string_lossy().ends_with("millrace") {
                 command.args(["run", "--no-table"]);
@@ -197,11 +228,14 @@ fn signals_end_a_router_whose_output_is_blocked() {
                 assert!(Instant::now() < end, "it prints nothing");
                 std::thread::sleep(Duration::from_millis(5));
             }
-            for _ in 0..signals {
+            signal(&child, Signal::INT);
+            std::thread::sleep(Duration::from_millis(pause));
+            let second = Instant::now();
+            if signals > 1 {
                 signal(&child, Signal::INT);
-                std::thread::sleep(Duration::from_millis(60));
             }
             let status = wait(&mut child).unwrap_or_else(|| panic!("it does not end: {name}"));
+            assert!(pause < 300 || second.elapsed() < Duration::from_millis(400), "{name}");
             assert_eq!(status.code(), Some(128 + Signal::INT.as_raw()), "{name}");
         }
     }

@@ -76,6 +76,11 @@ impl RuleList {
         Some(Self { program, ..self.clone() })
     }
 
+    /// True if there is no rule.
+    pub(super) fn is_empty(&self) -> bool {
+        self.texts.is_empty()
+    }
+
     /// The rules with their numbers, one per line.
     pub(super) fn lines(&self) -> String {
         self.texts.iter().enumerate().map(|(at, text)| format!("{at} {text}\n")).collect()

@@ -3,6 +3,7 @@
 use std::borrow::Cow;
 
 use millrace_core::element::{HandlerError, Text};
+use millrace_core::router::or_rather;
 use millrace_lang::config::unquote;
 use millrace_lang::variables::{Reference, TooLong, expand, expand_quoted};
 
@@ -116,11 +117,14 @@ impl Names<'_> {
             }
         };
         let called = Called { element, handler: handler.to_owned(), text };
-        let access = self.run.place.router.access_of(called.element, &called.handler);
+        let router = self.run.place.router;
+        let access = router.access_of(called.element, &called.handler);
         let able = access.is_some_and(|(read, write)| if writes { write } else { read });
         if !able {
             let what = if writes { "write" } else { "read" };
-            self.run.errors.error(&format!("no ‘{}’ {what} handler", self.name_of(&called)));
+            let near = router.near_handler(called.element, &called.handler, writes);
+            let near = or_rather(near);
+            self.run.errors.error(&format!("no ‘{}’ {what} handler{near}", self.name_of(&called)));
             return None;
         }
         Some(called)
@@ -140,7 +144,10 @@ impl Names<'_> {
                 Some(id) => Ok((Some(id), handler)),
                 None if own() => Ok((Some(place.element), name)),
                 None if global() => Ok((None, name)),
-                None => Err(format!("no element named ‘{element}’")),
+                None => {
+                    let near = or_rather(place.router.near_element(element));
+                    Err(format!("no element named ‘{element}’{near}"))
+                }
             },
             None if own() => Ok((Some(place.element), name)),
             None => Ok((None, name)),

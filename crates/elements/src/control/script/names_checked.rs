@@ -1,6 +1,7 @@
 //! Handlers that a script names and that do not exist, for `millrace check`.
 
 use millrace_core::element::Inspection;
+use millrace_core::router::or_rather;
 use millrace_lang::config::unquote;
 use millrace_lang::nearest;
 
@@ -68,8 +69,7 @@ fn missing(name: &str, writes: bool, inspection: &Inspection<'_>) -> Option<Stri
     };
     let Some(id) = inspection.resolve(own, element) else {
         let all: Vec<&str> = (0..inspection.len()).map(|id| inspection.name_of(id)).collect();
-        let near = nearest(element, all).map(|near| format!("; did you mean ‘{near}’?"));
-        let near = near.unwrap_or_default();
+        let near = or_rather(nearest(element, all));
         return Some(format!("‘{name}’: there is no element ‘{element}’{near}"));
     };
     if exists(Some(id), handler) || inspection.answers_any(id) {
@@ -103,5 +103,5 @@ fn near(
     };
     let known: Vec<String> = of.into_iter().flat_map(of_element).collect();
     let near = nearest(handler, known.iter().map(String::as_str));
-    near.map(|near| format!("; did you mean ‘{near}’?")).unwrap_or_default()
+    or_rather(near)
 }

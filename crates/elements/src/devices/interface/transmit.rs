@@ -134,7 +134,7 @@ pub(crate) struct Transmission {
     /// Whether output 0 emits transmitted packets and output 1 rejected ones.
     has_outputs: bool,
     debug: AtomicBool,
-    /// Pushed packets no longer wait for room: on virtual time, they waited in vain.
+    /// Pushed packets do not wait for room until there is some again: on virtual time, they waited in vain.
     impatient: AtomicBool,
     sent: PerThread<Count>,
     /// What `sent` was at the last reset.
@@ -311,6 +311,8 @@ impl Transmission {
         self.transmit_pushed(cx, batch);
         if !batch.is_empty() {
             self.insist(cx, batch);
+        } else if self.impatient.load(Relaxed) {
+            self.impatient.store(false, Relaxed);
         }
     }
 
@@ -493,7 +495,7 @@ impl Transmission {
                 cx.drop_batch(batch, Reason::Stopped);
             } else if is_virtual && since.elapsed() >= PATIENCE {
                 self.impatient.store(true, Relaxed);
-                self.say(cx, "no room, and virtual time does not advance meanwhile: it drops what does not fit");
+                self.say(cx, "no room, and virtual time does not advance meanwhile: it drops packets until there is");
             } else {
                 // The thread has nothing else to do with the packet. The queue is unlocked
                 // meanwhile, so that its counts can be read.

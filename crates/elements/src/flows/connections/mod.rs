@@ -12,9 +12,11 @@
 //! So packets to which nobody replies - scans, floods of SYNs - fill `opening` only, and are forgotten soon. When it is full,
 //! any of them makes room: under a flood, most probably one of the flood.
 
+mod fragments;
+
 use std::sync::atomic::{AtomicU64, Ordering::Relaxed};
 
-use millrace_core::headers::dissect::{Kind, Start, flow_of};
+use millrace_core::headers::dissect::{Flow, Kind, Start, flow_of};
 use millrace_core::headers::{
     Header, IcmpHeader, Ipv4Header, Ipv6Header, icmp_type, icmpv6_type, protocol, tcp_flags,
 };
@@ -23,6 +25,7 @@ use millrace_core::{Footprint, InRound};
 use super::key::WideKey;
 use super::table::{Fixed, Flows};
 use crate::classify::program::State;
+use fragments::{Fragment, Fragments};
 
 /// The tables.
 pub(super) struct Connections {
@@ -32,6 +35,7 @@ pub(super) struct Connections {
     open: Flows<WideKey, Fixed>,
     closing: Flows<WideKey, Fixed>,
     exchanges: Flows<WideKey, Fixed>,
+    fragments: Fragments,
     /// Whether a TCP connection may begin with a packet other than a SYN.
     loose: bool,
     /// How often there was no room.
@@ -75,6 +79,7 @@ impl Connections {
             open: table(timeouts.open),
             closing: table(timeouts.closing),
             exchanges: table(timeouts.exchanges),
+            fragments: Fragments::default(),
             loose,
             full: AtomicU64::new(0),
         }
@@ -82,7 +87,16 @@ impl Connections {
 
     /// What a packet, from its IP header on, is to its connection; which may begin or end with it.
     pub(super) fn see(&self, at: &impl InRound, packet: &[u8], now: u64) -> State {
-        let Some(seen) = Seen::of(packet) else { return State::Untracked };
+        let Some(flow) = flow_of(packet, Start::Ip, true) else { return State::Untracked };
+        // Only whole packets have ports there.
+        match flow.ports.map_or_else(|| Fragment::of(packet), |_| None) {
+            None => self.see_whole(at, packet, flow, now),
+            Some(part) => self.fragments.see(&part, now, || self.see_whole(at, packet, flow, now)),
+        }
+    }
+
+    fn see_whole(&self, at: &impl InRound, packet: &[u8], flow: Flow, now: u64) -> State {
+        let Some(seen) = Seen::of(packet, flow, true) else { return State::Untracked };
         match seen.role {
             Role::Tcp { flags } => self.see_tcp(at, &seen, flags, now),
             Role::Begins => self.see_exchange(at, &seen, true, now),
@@ -217,18 +231,21 @@ impl Connections {
     /// Forgets all connections.
     pub(super) fn clear(&self) {
         self.tables().into_iter().for_each(Flows::clear);
+        self.fragments.clear();
         self.full.store(0, Relaxed);
     }
 
     /// Takes over the connections of the old one.
     pub(super) fn take(&self, old: &Self) {
         self.tables().into_iter().zip(old.tables()).for_each(|(table, old)| table.take(old));
+        self.fragments.take(&old.fragments);
         self.full.store(old.full(), Relaxed);
     }
 
     pub(super) fn footprint(&self) -> Footprint {
         let bytes = self.tables().map(Flows::bytes_when_full);
-        Footprint::tables(bytes.into_iter().fold(0, usize::saturating_add))
+        let fragments = Fragments::bytes_when_full();
+        Footprint::tables(bytes.into_iter().fold(fragments, usize::saturating_add))
     }
 
     fn tables(&self) -> [&Flows<WideKey, Fixed>; 4] {
@@ -263,17 +280,15 @@ enum Role {
 }
 
 impl Seen {
-    /// What a packet says; `None` for what belongs to no connection: fragments, truncated packets, the discovery of
-    /// neighbours.
-    fn of(packet: &[u8]) -> Option<Self> {
-        Self::read(packet, true)
-    }
-
-    fn read(packet: &[u8], may_report: bool) -> Option<Self> {
-        let flow = flow_of(packet, Start::Ip, true)?;
-        let upper = upper(packet)?;
-        let number = u8::try_from(flow.protocol).ok()?;
-        let (ports, role) = match flow.ports {
+    /// What a packet of this flow says, if it has a transport header; `None` for what belongs to no connection: later
+    /// fragments, truncated packets, the discovery of neighbours.
+    fn of(packet: &[u8], flow: Flow, may_report: bool) -> Option<Self> {
+        let (number, upper) = upper(packet)?;
+        let ports = match protocol::has_ports(number) {
+            true => flow.ports.or_else(|| ports(upper)),
+            false => None,
+        };
+        let (ports, role) = match ports {
             Some(ports) if number == protocol::TCP => {
                 // Of a quoted packet only the ports may be there.
                 let flags = upper.get(13).copied().or((!may_report).then_some(0))?;
@@ -289,7 +304,8 @@ impl Seen {
                 // There are no errors about errors (RFC 1122, 3.2.2).
                 Message::Error { .. } if !may_report => return None,
                 Message::Error { quoted } => {
-                    let about = Self::read(quoted, false);
+                    let about = flow_of(quoted, Start::Ip, true);
+                    let about = about.and_then(|flow| Self::of(quoted, flow, false));
                     // An error goes to the sender of what it quotes.
                     let about = about.filter(|about| about.source() == flow.destination);
                     (
@@ -301,7 +317,7 @@ impl Seen {
         };
         let ports = u32::from(ports.0) << 16 | u32::from(ports.1);
         // The versions have spaces of their own.
-        let space = u32::from(flow.kind == Kind::V4) << 16 | u32::from(flow.protocol);
+        let space = u32::from(flow.kind == Kind::V4) << 16 | u32::from(number);
         let key = WideKey { source: flow.source, destination: flow.destination, ports, space };
         let (key, turns) = key.ordered();
         Some(Self { key, direction: if turns { REVERSED } else { 0 }, role })
@@ -313,15 +329,25 @@ impl Seen {
     }
 }
 
-/// What follows the IP header and its extensions, unless this is a later fragment.
-fn upper(packet: &[u8]) -> Option<&[u8]> {
+/// What follows the IP header and its extensions, and its protocol, unless this is a later fragment.
+fn upper(packet: &[u8]) -> Option<(u8, &[u8])> {
     match packet.first()? >> 4 {
-        4 => Ipv4Header::view(packet)?.0.transport(packet),
+        4 => {
+            let (ip, _) = Ipv4Header::view(packet)?;
+            Some((ip.protocol, ip.transport(packet)?))
+        }
         _ => {
             let (ip, payload) = Ipv6Header::view(packet)?;
-            payload.get(ip.extensions(payload).upper()?.1..)
+            let (protocol, at) = ip.extensions(payload).upper()?;
+            Some((protocol, payload.get(at..)?))
         }
     }
+}
+
+/// The ports at the start of a transport header.
+fn ports(upper: &[u8]) -> Option<(u16, u16)> {
+    let [a, b, c, d] = *upper.first_chunk()?;
+    Some((u16::from_be_bytes([a, b]), u16::from_be_bytes([c, d])))
 }
 
 /// An ICMP message, of either version.

@@ -17,7 +17,6 @@ use millrace_core::{Capability, Footprint, InRound, Init, Lock, Refused};
 use super::key::Key;
 use super::table::records::Records;
 use super::table::{Fixed, Flows};
-use crate::upstream::offered_before;
 
 /// The flows of a manager and what elements keep for each of them.
 pub(crate) struct Contexts {
@@ -78,7 +77,7 @@ impl Contexts {
     /// # Errors
     /// There is none, or there are several.
     pub(crate) fn upstream(init: &Init<'_>) -> Result<Arc<Self>, Refused> {
-        let mut managers = offered_before::<Self>(init).into_iter();
+        let mut managers = init.offered_upstream::<Self>(0).into_iter();
         match (managers.next(), managers.next()) {
             (Some((_, contexts)), None) => Ok(contexts),
             (None, _) => Err("it needs a CTXManager upstream".into()),

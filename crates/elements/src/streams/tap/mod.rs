@@ -13,7 +13,6 @@ use super::mark::{self, Kind, Mark};
 use super::path::{Boundary, Exit};
 use super::segment::Segment;
 use crate::flows::contexts::{Contexts, Slot};
-use crate::upstream::offered_before;
 
 /// An element's access to the streams of a path.
 pub(crate) struct Tap<T> {
@@ -47,7 +46,7 @@ impl<T: Default + Send + 'static> Tap<T> {
     pub(crate) fn find(init: &Init<'_>, changes: bool) -> Result<Option<Self>, Refused> {
         let ends = init.offered_downstream::<Exit>(0);
         // What comes out of a TCPOut is no stream any more.
-        let begins = offered_before::<dyn Boundary>(init);
+        let begins = init.offered_upstream::<dyn Boundary>(0);
         let is_on_path = !begins.is_empty() && begins.iter().all(|(_, one)| one.begins());
         if !is_on_path || ends.is_empty() {
             return Ok(None);

@@ -10,7 +10,8 @@ pub(super) struct Bucket {
 }
 
 /// The moves, as a bucket and its new target, given the load of each target in use. Loads become what they should be
-/// after the moves. Buckets of targets that are not in use go to others in any case.
+/// after the moves. Buckets of targets that are not in use go to others in any case; those without load, which may get
+/// some soon, to the targets with the fewest buckets.
 ///
 /// Finding the best moves is a variant of bin packing; this takes the bucket that brings the busiest and the least busy
 /// target closest together, again and again, which is within a bucket of the optimum. Differences from the mean up to
@@ -22,10 +23,20 @@ pub(super) fn moves(buckets: &[Bucket], loads: &mut [f64], threshold: f64) -> Ve
     let mut order: Vec<usize> = (0..buckets.len()).collect();
     order.sort_by(|a, b| buckets[*b].load.total_cmp(&buckets[*a].load));
     let used = loads.len();
+    let mut counts = vec![0usize; used];
+    for bucket in buckets.iter().filter(|bucket| bucket.target < used) {
+        counts[bucket.target] += 1;
+    }
     for &at in order.iter().filter(|&&at| buckets[at].target >= used) {
-        let Some((least, _)) = extremes(loads) else { return moves };
-        loads[least] += buckets[at].load;
-        targets[at] = least;
+        let is_idle = buckets[at].load == 0.0;
+        let to = match is_idle {
+            true => (0..used).min_by_key(|&target| counts[target]),
+            false => extremes(loads).map(|(least, _)| least),
+        };
+        let Some(to) = to else { return moves };
+        loads[to] += buckets[at].load;
+        counts[to] += 1;
+        targets[at] = to;
     }
     // Each move makes the loads more even; so many are enough for any table.
     for _ in 0..4 * buckets.len() {
@@ -99,6 +110,19 @@ mod tests {
         let moved = moves(&all, &mut loads(&all, 2), 0.5);
         assert_eq!(moved.iter().map(|one| one.0).collect::<Vec<_>>(), [2, 3]);
         assert!(moved.iter().all(|one| one.1 < 2));
+    }
+
+    #[test]
+    fn buckets_without_load_are_spread() {
+        let mut of = vec![(2, 0.0); 60];
+        of.extend([(0, 0.3), (1, 0.1), (2, 0.2)]);
+        let all = buckets(&of);
+        let moved = moves(&all, &mut loads(&all, 2), 0.02);
+        let idle = |target| moved.iter().filter(|one| one.0 < 60 && one.1 == target).count();
+        assert_eq!((idle(0), idle(1)), (31, 29));
+        // Where all targets are in use, they stay.
+        let all = buckets(&of[..61]);
+        assert!(moves(&all, &mut loads(&all, 3), 0.02).is_empty());
     }
 
     proptest! {

@@ -3,9 +3,10 @@
 
 mod aligner;
 mod alignment;
+mod flow;
 
-use aligner::Aligner;
 use alignment::Alignment;
+use flow::Flow;
 
 use super::clp::{Choice, flag, switch, valued};
 use super::router::{Port, Router};
@@ -53,9 +54,6 @@ const CHOICES: &[Choice<Common<Choose>>] = &[
 /// The origin of added elements, in the line marks of the output.
 const LANDMARK: &str = "<click-align>";
 
-/// If the alignments are not stable after this number of rounds, they never will be.
-const MOST_ROUNDS: usize = 10_000;
-
 fn run(session: &mut Session, args: &[String]) -> Result<(), Stop> {
     let (mut assertions, mut verbose, mut driver) = (false, false, false);
     session.command_line(CHOICES, args, |session, option, _, negated| {
@@ -102,83 +100,6 @@ struct Work<'a> {
     verbose: bool,
 }
 
-/// The alignment of the packets at every port.
-#[derive(Clone)]
-struct Flow {
-    aligners: Vec<Aligner>,
-    into: Vec<Vec<Alignment>>,
-    out: Vec<Vec<Alignment>>,
-}
-
-impl Flow {
-    fn new(router: &Router, session: &Session) -> Self {
-        let elements = || router.elements.iter();
-        Self {
-            aligners: elements().map(|element| Aligner::of(element, session)).collect(),
-            into: elements().map(|element| vec![Alignment::Empty; element.inputs]).collect(),
-            out: elements().map(|element| vec![Alignment::Empty; element.outputs]).collect(),
-        }
-    }
-
-    fn at(side: &[Vec<Alignment>], port: Port) -> Alignment {
-        side.get(port.0).and_then(|ports| ports.get(port.1)).copied().unwrap_or_default()
-    }
-
-    /// The actual alignments.
-    fn current(router: &Router, session: &Session, traits: &Traits) -> Self {
-        let mut flow = Self::new(router, session);
-        for _ in 0..MOST_ROUNDS {
-            let sides = flow.aligners.iter().zip(&flow.into).zip(&mut flow.out);
-            for (((aligner, into), out), element) in sides.zip(&router.elements) {
-                aligner.leave(element.class(), traits, into, out);
-            }
-            let mut into = blank(&flow.into);
-            for connection in router.connections() {
-                let leaving = Self::at(&flow.out, connection.from);
-                if let Some(entering) = slot(&mut into, connection.to) {
-                    *entering = entering.either(leaving);
-                }
-            }
-            if into == flow.into {
-                break;
-            }
-            flow.into = into;
-        }
-        flow
-    }
-
-    /// The required alignments.
-    fn wanted(router: &Router, session: &Session, traits: &Traits, rounds: usize) -> Self {
-        let mut flow = Self::new(router, session);
-        for _ in 0..rounds {
-            let sides = flow.aligners.iter().zip(&mut flow.into).zip(&flow.out);
-            for (((aligner, into), out), element) in sides.zip(&router.elements) {
-                aligner.enter(element.class(), traits, into, out);
-            }
-            let mut out = blank(&flow.out);
-            for connection in router.connections() {
-                let entering = Self::at(&flow.into, connection.to);
-                if let Some(leaving) = slot(&mut out, connection.from) {
-                    *leaving = leaving.both(entering);
-                }
-            }
-            if out == flow.out {
-                break;
-            }
-            flow.out = out;
-        }
-        flow
-    }
-}
-
-fn blank(side: &[Vec<Alignment>]) -> Vec<Vec<Alignment>> {
-    side.iter().map(|ports| vec![Alignment::Empty; ports.len()]).collect()
-}
-
-fn slot(side: &mut [Vec<Alignment>], port: Port) -> Option<&mut Alignment> {
-    side.get_mut(port.0).and_then(|ports| ports.get_mut(port.1))
-}
-
 impl Work<'_> {
     fn name(&self, class: &str) -> String {
         format!("{class}@click_align@{}", self.next)
@@ -196,7 +117,7 @@ impl Work<'_> {
 
     /// Inserts a CheckAlign before every input that requires an alignment.
     fn assert(&mut self) {
-        let wanted = Flow::wanted(self.router, self.session, self.traits, 1);
+        let wanted = Flow::wanted_alone(self.router, self.session, self.traits);
         for port in self.original_inputs(&wanted) {
             let want = Flow::at(&wanted.into, port);
             if want.modulus() > 1 {
@@ -236,7 +157,7 @@ impl Work<'_> {
 
     fn align(&mut self) {
         let have = self.current();
-        let wanted = Flow::wanted(self.router, self.session, self.traits, MOST_ROUNDS);
+        let wanted = Flow::wanted(self.router, self.session, self.traits);
         self.add(&have, &wanted);
         self.join_aligns();
         let have = self.current();

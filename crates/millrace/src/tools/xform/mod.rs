@@ -1,13 +1,17 @@
 //! `click-xform`: replaces patterns of elements by other elements.
 
 mod matcher;
-mod subgraph;
+mod pattern;
+mod places;
+mod replacement;
 
 use std::collections::HashMap;
 
 use matcher::Matcher;
 use millrace_lang::Variables;
-use subgraph::Body;
+use pattern::{Pattern, Rule};
+use places::{Places, Searched};
+use replacement::Found;
 
 use super::clp::{Choice, Word, flag, switch, valued};
 use super::router::Router;
@@ -51,11 +55,19 @@ const SUFFIX: &str = "_Replacement";
 /// The maximum number of replacements. If there are more, the patterns replace each other without end.
 const MOST: usize = 100_000;
 
-/// A pattern and its replacement.
-struct Rule {
+/// A pattern and its replacement as they were read.
+struct Written {
     name: String,
     pattern: Router,
     replacement: Router,
+}
+
+impl Written {
+    fn into_rule(mut self) -> Rule {
+        self.pattern.flatten();
+        let Self { name, pattern, replacement } = self;
+        Rule { name, pattern: Pattern::new(pattern), replacement }
+    }
 }
 
 fn run(session: &mut Session, args: &[String]) -> Result<(), Stop> {
@@ -93,9 +105,7 @@ fn run(session: &mut Session, args: &[String]) -> Result<(), Stop> {
             std::mem::swap(&mut rule.pattern, &mut rule.replacement);
         }
     }
-    for rule in &mut rules {
-        rule.pattern.flatten();
-    }
+    let rules: Vec<Rule> = rules.into_iter().map(Written::into_rule).collect();
     let replaced = replace_all(&mut input.router, &rules);
     if replaced > 0 {
         input.router.remove_dead();
@@ -104,7 +114,7 @@ fn run(session: &mut Session, args: &[String]) -> Result<(), Stop> {
 }
 
 /// Reads the patterns of a file that have replacements.
-fn read_patterns(session: &Session, path: &str, rules: &mut Vec<Rule>) {
+fn read_patterns(session: &Session, path: &str, rules: &mut Vec<Written>) {
     let Ok(input) = session.read_from(&file(path), Variables::Keep, true) else { return };
     let classes = &input.assembly.classes;
     for (class, replacement) in classes {
@@ -112,7 +122,7 @@ fn read_patterns(session: &Session, path: &str, rules: &mut Vec<Rule>) {
             continue;
         };
         if let Some((_, pattern)) = classes.iter().rev().find(|(other, _)| other == name) {
-            rules.push(Rule {
+            rules.push(Written {
                 name: name.to_owned(),
                 pattern: Router::new(pattern),
                 replacement: Router::new(replacement),
@@ -122,31 +132,45 @@ fn read_patterns(session: &Session, path: &str, rules: &mut Vec<Rule>) {
 }
 
 /// Replaces the first pattern that matches, until none matches. Returns the number of replacements.
+///
+/// After a replacement, the search goes on where it was, or where the replacement can be part of a match.
 fn replace_all(router: &mut Router, rules: &[Rule]) -> usize {
     let mut replaced = 0;
-    let mut body = Body::new(router);
+    let mut places = Places::new(router);
+    let mut searched = Searched::new(rules);
     let mut counts: HashMap<&str, usize> = HashMap::new();
     while replaced < MOST {
-        let found = rules.iter().enumerate().find_map(|(index, rule)| {
-            let mut matcher = Matcher::new(&rule.pattern, router, &body, index + 1);
-            matcher.next_match().then(|| (rule, matcher.into_found()))
-        });
-        let Some((rule, found)) = found else { break };
+        let Some((rule, found)) = first_match(router, rules, &places, &mut searched) else { break };
         let count = counts.entry(&rule.name).or_insert(1);
         let prefix = loop {
             let prefix = format!("{}@{count}", rule.name);
             *count += 1;
-            let inside = format!("{prefix}/");
-            if !router
-                .iter()
-                .any(|(_, e)| e.name.len() > inside.len() && e.name.starts_with(&inside))
-            {
+            if !router.has_name_within(&format!("{prefix}/")) {
                 break prefix;
             }
         };
-        found.replace(router, &rule.pattern, &rule.replacement, &prefix);
-        body.update(router);
+        let changed = found.replace(router, rule, &prefix);
+        match places.update(router, &changed) {
+            true => searched.changed(router, rules, &changed),
+            false => searched = Searched::new(rules),
+        }
         replaced += 1;
     }
     replaced
+}
+
+/// The first match of the first rule that has one.
+fn first_match<'r>(
+    router: &Router,
+    rules: &'r [Rule],
+    places: &Places,
+    searched: &mut Searched,
+) -> Option<(&'r Rule, Found)> {
+    rules.iter().enumerate().find_map(|(index, rule)| {
+        let matcher = Matcher::new(&rule.pattern, router, places, index + 1);
+        let found = matcher.find_from(searched.of(index));
+        let begins = found.as_ref().and_then(Found::begins);
+        searched.note(index, begins.unwrap_or(usize::MAX));
+        found.map(|found| (rule, found))
+    })
 }

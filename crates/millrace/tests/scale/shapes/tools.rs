@@ -1,7 +1,4 @@
 //! Click's tools, other outputs, and commands that read several files.
-//!
-//! Two are missing, for they take the square of the number of elements: click-align of a long chain, which goes round until
-//! nothing changes, and click-xform, which searches anew after each replacement.
 
 use super::*;
 
@@ -15,17 +12,18 @@ const TOOLS: &[&str] = &[
     "click-combine other=scale.click",
 ];
 
-const NOT_ALIGN: &[&str] = &[
-    "click-flatten",
-    "click-undead",
-    "click-check",
-    "click-pretty",
-    "click-pretty --dot",
-    "click-combine other=scale.click",
-];
+const XFORM: &[&str] = &["click-xform -p scale.click"];
+
+/// Elements to replace, and one to put in their place.
+fn pattern(elements: &str) -> String {
+    format!(
+        "elementclass P {{ input -> {elements} -> output }}
+         elementclass P_Replacement {{ input -> Paint(1) -> output }}\n"
+    )
+}
 
 pub(super) const SHAPES: &[Shape] = &[
-    valid("a chain to the tools", NOT_ALIGN, |n| {
+    valid("a chain to the tools", TOOLS, |n| {
         format!("RatedSource {}-> Discard;", "-> Counter ".repeat(n))
     }),
     valid("paths to the tools", TOOLS, |n| {
@@ -33,6 +31,23 @@ pub(super) const SHAPES: &[Shape] = &[
     }),
     limited("outputs to the tools", TOOLS, PORTS, |n| {
         "RatedSource -> t :: Tee;\n".to_owned() + &each(n, |i| format!("t[{i}] -> Discard;\n"))
+    }),
+    valid("replacements", XFORM, |n| {
+        format!("{} RatedSource {}-> Discard;", pattern("Counter"), "-> Counter ".repeat(n))
+    }),
+    valid("replacements on paths", XFORM, |n| {
+        pattern("Null -> Counter")
+            + &each(n / 4, |i| {
+                format!("RatedSource -> Counter -> n{i} :: Null -> Counter -> Discard;\n")
+            })
+    }),
+    valid("a pattern that is nearly there", XFORM, |n| {
+        format!("{} RatedSource {}-> Discard;", pattern("Null -> Counter"), "-> Null ".repeat(n))
+    }),
+    limited("replacements behind a hub", XFORM, PORTS, |n| {
+        pattern("Counter")
+            + "RatedSource -> t :: Tee;\n"
+            + &each(n, |i| format!("t[{i}] -> Counter -> Discard;\n"))
     }),
     valid("dead paths", &["click-undead"], |n| {
         "RatedSource -> Discard;\n".to_owned()

@@ -1,10 +1,14 @@
 //! What the words of a condition mean.
 
+use std::net::Ipv6Addr;
+
 use millrace_core::args::Scope;
-use millrace_core::names::{NumberKind, TCP_OR_UDP, TRANSPORT};
+use millrace_core::names::{NumberKind, TCP_OR_UDP, TRANSPORT, names_of};
+use millrace_core::net::EtherAddress;
 use millrace_lang::nearest;
 
 use super::case::State;
+use super::check::Header;
 use super::primitive::{
     DSCP, Extension, HEADER_LENGTH, ICMP_TYPE, ICMP6, ICMP6_TYPE, ID, Kind, LENGTH, Protocol, TCP,
     TCP_WINDOW, TOS, TTL, UDP, VERSION,
@@ -160,8 +164,11 @@ pub(super) fn is_unknown(word: &str, scope: &Scope<'_>) -> bool {
         && meaning(word, None, None, scope) == Meaning::Nothing
 }
 
-/// The help about a word that means nothing: the word that was probably meant.
-pub(super) fn unknown(word: &str) -> String {
+/// The help about a word that means nothing as a value of this kind: the word that was probably meant.
+pub(super) fn unknown(word: &str, kind: Option<Kind>) -> String {
+    if let Some(wrong) = wrong_address(word, None) {
+        return wrong;
+    }
     let near = match word {
         "sport" | "srcport" => Some("src port"),
         "dport" | "dstport" => Some("dst port"),
@@ -170,13 +177,60 @@ pub(super) fn unknown(word: &str) -> String {
             let options = TCP_OPTIONS.iter().map(|(name, _)| *name);
             let states = State::ALL.map(State::word);
             let all = OPERATORS.into_iter().chain(kinds).chain(SYNTAX).chain(PROTOCOLS);
-            nearest(word, all.chain(options).chain(states))
+            let any = || nearest(word, all.chain(options.clone()).chain(states));
+            nearest(word, values_of(kind)).or_else(any)
         }
     };
     match near {
+        // Right in itself, and wrong where it is.
+        Some(near) if near == word => format!("‘{word}’ cannot stand here"),
         Some(near) => format!("‘{word}’ is unknown; did you mean ‘{near}’?"),
         None => format!("‘{word}’ is neither a keyword nor a known name, number or address"),
     }
+}
+
+/// The names of a kind's values, for suggestions.
+fn values_of(kind: Option<Kind>) -> Vec<&'static str> {
+    let of = |table: &[(&'static str, u32)]| table.iter().map(|(name, _)| *name).collect();
+    match kind {
+        Some(Kind::Extension) => Extension::ALL.map(|extension| extension.name).to_vec(),
+        Some(Kind::Field(ICMP6_TYPE)) => of(&ICMP6_TYPES),
+        Some(Kind::Field(ICMP_TYPE)) => names_of(NumberKind::IcmpType).collect(),
+        Some(Kind::Protocol) => names_of(NumberKind::IpProtocol).collect(),
+        Some(Kind::Port) => names_of(NumberKind::Port(TCP)).collect(),
+        Some(Kind::TcpOption) => of(&TCP_OPTIONS),
+        _ => Vec::new(),
+    }
+}
+
+/// What is wrong with a word that is written like an address or a network, and is none that fits the header. `None` for
+/// other words.
+pub(super) fn wrong_address(word: &str, header: Option<Header>) -> Option<String> {
+    let (address, length) = word.split_once('/').map_or((word, None), |(a, l)| (a, Some(l)));
+    let made_of = |is: fn(u8) -> bool, marks: &[u8]| {
+        address.bytes().all(|byte| is(byte) || marks.contains(&byte))
+    };
+    let six = address.matches(':').count() > 1 && made_of(|it| it.is_ascii_alphanumeric(), b":.");
+    let four = address.contains('.') && made_of(|it| it.is_ascii_digit(), b".");
+    if !six && !four {
+        return None;
+    }
+    let kind = if length.is_some() { "network" } else { "address" };
+    Some(match header {
+        Some(Header::Ether) => format!("‘{word}’ is no Ethernet address"),
+        Some(Header::Ip6) if address.parse::<EtherAddress>().is_ok() => {
+            format!("‘{word}’ is an Ethernet address, no IPv6 {kind}")
+        }
+        Some(Header::Ip) => format!("‘{word}’ is no IPv4 {kind}"),
+        None if four => format!("‘{word}’ is no IPv4 {kind}"),
+        _ if length.is_some() && address.parse::<Ipv6Addr>().is_ok() => {
+            format!("‘{word}’ is no IPv6 network: its length is a number from 0 to 128")
+        }
+        None if length.is_none() && !address.contains("::") => {
+            format!("‘{word}’ is neither an IPv6 address nor an Ethernet address")
+        }
+        _ => format!("‘{word}’ is no IPv6 {kind}"),
+    })
 }
 
 /// The protocol for a number from [`Meaning::Value`].

@@ -197,7 +197,7 @@ impl<'a> Parser<'a> {
         if self.at == first {
             let word = self.peek().unwrap_or_default();
             let error = self.error_here(format!("empty term near ‘{word}’"));
-            return Err(error.help(names::unknown(word)));
+            return Err(error.help(names::unknown(word, self.previous.kind)));
         }
         let usable = usable && self.findings.len() == errors;
         let condition = if usable { self.checked(draft, first) } else { PLACEHOLDER };
@@ -359,7 +359,8 @@ impl<'a> Parser<'a> {
             Meaning::Kind(_) | Meaning::Nothing => match self.plain_value(word, draft)? {
                 Some(value) => draft.value = value,
                 None if draft.operator.is_some_and(|operator| operator != Operator::EQUAL) => {
-                    return Err(self.error_here(format!("dangling operator near ‘{word}’")));
+                    let error = self.error_here(format!("dangling operator near ‘{word}’"));
+                    return Err(error.help(names::unknown(word, draft.kind)));
                 }
                 None => return Ok(true),
             },
@@ -460,6 +461,16 @@ impl<'a> Parser<'a> {
         let mut warn = |message| {
             self.findings.push(Finding::warning(argument, range.clone(), message));
         };
+        if let (None, Value::Ether(_), Some(word)) =
+            (draft.header, draft.value, self.words.get(self.at - 1))
+            && is_like_ipv6(word.text)
+        {
+            let address = word.text;
+            warn(format!(
+                "‘{address}’ is taken for an Ethernet address; say so with ‘ether’ before it, or give all eight groups \
+                 of an IPv6 address"
+            ));
+        }
         let without_value = matches!(draft.value, Value::Missing);
         match draft.check(&self.previous, &mut warn) {
             Ok(checked) => {
@@ -468,12 +479,18 @@ impl<'a> Parser<'a> {
             }
             Err(message) => {
                 let error = Finding::error(argument, range, message);
-                self.findings.push(match self.peek() {
-                    Some(word) if without_value && names::is_unknown(word, self.scope) => {
-                        error.help(names::unknown(word))
-                    }
-                    _ => error,
-                });
+                let next = self.peek().filter(|_| without_value);
+                let address = next.filter(|_| draft.kind.is_none_or(Kind::has_addresses));
+                let error = if let Some(wrong) =
+                    address.and_then(|word| names::wrong_address(word, draft.header))
+                {
+                    self.error_here(wrong)
+                } else if let Some(word) = next.filter(|word| names::is_unknown(word, self.scope)) {
+                    error.help(names::unknown(word, draft.kind))
+                } else {
+                    error
+                };
+                self.findings.push(error);
                 PLACEHOLDER
             }
         }
@@ -532,6 +549,11 @@ impl<'a> Parser<'a> {
         let finding = self.error_here(message);
         self.findings.push(finding);
     }
+}
+
+/// Whether an Ethernet address may be meant as an IPv6 address, for it has a group of one digit.
+fn is_like_ipv6(word: &str) -> bool {
+    word.contains(':') && word.split(':').any(|group| group.len() == 1)
 }
 
 /// The only element of a list, or `all` applied to the list.

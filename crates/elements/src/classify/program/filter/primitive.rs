@@ -35,9 +35,14 @@ impl Kind {
         [Kind::Field(LENGTH), Kind::Field(ID), Kind::Field(HEADER_LENGTH)].contains(&self)
     }
 
+    /// True for kinds whose values are addresses or networks.
+    pub(super) fn has_addresses(self) -> bool {
+        matches!(self, Kind::Host | Kind::Net | Kind::Ether)
+    }
+
     /// True for kinds of which a packet has a source and a destination.
     pub(super) fn has_ends(self) -> bool {
-        matches!(self, Kind::Host | Kind::Net | Kind::Ether | Kind::Port)
+        self.has_addresses() || self == Kind::Port
     }
 }
 

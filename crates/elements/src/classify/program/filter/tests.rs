@@ -315,7 +315,15 @@ fn errors_have_a_message_and_a_position() {
         ("allow src net 1.2.3.4", "src net 1.2.3.4", "‘src ip net’: address missing"),
         ("allow 10.1.2/16", "10.1.2/16", ""),
         ("allow 10.1/24", "10.1/24", "empty term near ‘10.1/24’"),
-        ("allow ether host 1.2.3.4", "ether host", "‘src or dst ether host’: address missing"),
+        ("allow ether host 1.2.3.4", "1.2.3.4", "‘1.2.3.4’ is no Ethernet address"),
+        ("allow ether host", "ether host", "‘src or dst ether host’: address missing"),
+        ("allow src 1.2.3.256", "1.2.3.256", "‘1.2.3.256’ is no IPv4 address"),
+        ("allow src 2001:db8::g", "2001:db8::g", "‘2001:db8::g’ is no IPv6 address"),
+        ("allow dst net 2001:db8::/129", "2001:db8::/129", "its length is a number from 0 to 128"),
+        ("allow ip6 host 1.2.3.4", "1.2.3.4", "‘1.2.3.4’ is no IPv6 address"),
+        ("allow ip6 src 1:2:3:4:5:6", "1:2:3:4:5:6", "is an Ethernet address, no IPv6 address"),
+        ("allow ip src 1:2:3:4:5:6", "1:2:3:4:5:6", "‘1:2:3:4:5:6’ is no IPv4 address"),
+        ("allow src 1:2:3:4:5", "1:2:3:4:5", "neither an IPv6 address nor an Ethernet address"),
         ("allow ether port 5", "ether port 5", "‘port’: ip only"),
         ("allow ip frag 5", "ip frag 5", "‘ip frag’: value not supported"),
         ("allow ip ttl 256", "ip ttl 256", "‘ip ttl’: out of range, bound 255"),
@@ -359,6 +367,18 @@ fn unknown_words_get_a_suggestion() {
         ("allow proto tpc", "‘tpc’ is unknown; did you mean ‘tcp’?"),
         ("allow xyzzy", "‘xyzzy’ is neither a keyword nor a known name, number or address"),
         ("allow port", ""),
+        ("allow 2001:db8::1::2", "‘2001:db8::1::2’ is no IPv6 address"),
+        ("allow host != 1.2.3.4.5", "‘1.2.3.4.5’ is no IPv4 address"),
+        (
+            "allow icmp6 type neighborsolict",
+            "‘neighborsolict’ is unknown; did you mean ‘neighborsolicit’?",
+        ),
+        ("allow icmp6 type echo or ecko", "‘ecko’ is unknown; did you mean ‘echo’?"),
+        ("allow icmp type ecko", "‘ecko’ is unknown; did you mean ‘echo’?"),
+        ("allow ip6 ext routin", "‘routin’ is unknown; did you mean ‘routing’?"),
+        ("allow tcp opt snn", "‘snn’ is unknown; did you mean ‘syn’?"),
+        ("allow dst port htpps", "‘htpps’ is unknown; did you mean ‘https’?"),
+        ("allow tcp and all", "‘all’ cannot stand here"),
     ] {
         let errors = FilterProgram::compile_rules(&[rule], 1, &Scope::builtin()).unwrap_err();
         assert_eq!(errors[0].help, help, "{rule}");
@@ -387,6 +407,11 @@ fn warnings_do_not_prevent_compilation() {
         ("allow ip ttl > 255", "relation ‘> 255’ is always false (range 0-255)"),
         ("allow ip ttl <= 300", "relation ‘<= 300’ is always true (range 0-255)"),
         ("allow src ip ttl 5", "‘src ip ttl’: ‘src’ or ‘dst’ ignored"),
+        (
+            "allow src 1:2:3:4:5:6",
+            "‘1:2:3:4:5:6’ is taken for an Ethernet address; say so with ‘ether’ before it, or give all eight groups \
+             of an IPv6 address",
+        ),
     ] {
         let (_, warnings) = FilterProgram::compile_rules(&[rule], 1, &scope).unwrap();
         assert_eq!(warnings.len(), 1);
