@@ -40,10 +40,11 @@ impl Pattern {
         };
         for connection in pattern.router.connections() {
             let (from, to) = (connection.from, connection.to);
-            if pattern.has_class(from.0) && pattern.has_class(to.0) {
-                if let Some(links) = pattern.links.get_mut(from.0.max(to.0)) {
-                    links.push(connection);
-                }
+            if pattern.has_class(from.0)
+                && pattern.has_class(to.0)
+                && let Some(links) = pattern.links.get_mut(from.0.max(to.0))
+            {
+                links.push(connection);
             }
             if let [only] = pattern.router.ports_from((from.0, 0))[..]
                 && only.0 > from.0
