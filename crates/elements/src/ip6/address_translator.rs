@@ -213,7 +213,7 @@ impl Reader<'_, '_> {
 
     fn addresses(&mut self) -> Option<Pool> {
         let mut pool = Vec::new();
-        while let Some(text) = self.texts.next() {
+        for text in self.texts.by_ref() {
             let address = self.args.parse_as("MAPPED", text)?;
             if !pool.contains(&address) {
                 pool.push(address);
