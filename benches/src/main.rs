@@ -6,6 +6,7 @@ mod cycles;
 mod elements;
 mod feed;
 mod figures;
+mod firewall;
 mod gate;
 mod gpu;
 mod graph;
@@ -15,6 +16,7 @@ mod lookup;
 mod lookup6;
 mod machine;
 mod matching;
+mod middlebox;
 mod mixed;
 mod nat;
 mod overhead;
@@ -23,6 +25,7 @@ mod peers;
 mod pyasn;
 mod report;
 mod rules;
+mod streams;
 mod threads;
 mod traffic;
 mod traffic6;
@@ -53,6 +56,13 @@ enum Suite {
     All(cycles::Options),
     /// Packets per second through interfaces, by each method, compared with the kernel's bridge
     Io(io::Options),
+    /// The stateful firewall of the examples between two hosts, compared with nftables and with the kernel's forwarding
+    Firewall(firewall::Options),
+    /// The word replacer and the stream IDS of the examples between web clients and a web server
+    Streams(streams::Options),
+    /// The program that sends the packets of `firewall`
+    #[command(hide = true)]
+    MiddleboxSender(middlebox::sender::Traffic),
     /// Locked instructions of the loops of `gate`, and where they are
     Locks(locks::Options),
     /// The program that `locks --probe` runs under callgrind
@@ -119,6 +129,9 @@ fn main() -> ExitCode {
         Suite::Elements(options) => options.run(Subject::Elements),
         Suite::All(options) => options.run(Subject::Both),
         Suite::Io(options) => options.run(),
+        Suite::Firewall(options) => options.run(),
+        Suite::Streams(options) => options.run(),
+        Suite::MiddleboxSender(traffic) => traffic.run(),
         Suite::Locks(options) => options.run(),
         Suite::LocksProbe(probe) => {
             probe.run();

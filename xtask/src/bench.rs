@@ -58,6 +58,7 @@ pub(crate) fn run(options: &Options) -> Result<()> {
     command.current_dir(env::current_dir()?);
     match suite {
         "io" => build_for_io()?,
+        "firewall" | "streams" if !options.wants_help() => build_millrace(&[])?,
         "overhead" => {
             command.env(VARIANTS, build_variants(&["uncounted"])?);
         }
@@ -120,10 +121,14 @@ fn add_rivals(command: &mut Command, options: &Options) {
 
 /// Builds the programs that the suite `io` runs: Millrace, and a loop without a graph.
 fn build_for_io() -> Result<()> {
+    build_millrace(&["--package", "millrace-io", "--example", "xdp_loop"])
+}
+
+/// Builds the program, and others with it.
+fn build_millrace(others: &[&str]) -> Result<()> {
     let mut command = shell::cargo();
     command.args(["build", "--profile", DIST, "--package", "millrace", "--bin", "millrace"]);
-    command.args(["--package", "millrace-io", "--example", "xdp_loop"]);
-    shell::run(&mut command)
+    shell::run(command.args(others))
 }
 
 /// The variable that names the folder of the programs that were built with one feature left out.

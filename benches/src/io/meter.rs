@@ -8,7 +8,7 @@ use perf_event::events::{Event, Hardware};
 use perf_event::{Builder, Counter};
 
 /// Counters of all threads of a process, with the kernel's work for them.
-pub(super) struct Meter {
+pub(crate) struct Meter {
     process: u32,
     instructions: Vec<Counter>,
     cycles: Vec<Counter>,
@@ -16,16 +16,16 @@ pub(super) struct Meter {
 
 /// What was spent so far.
 #[derive(Clone, Copy, Debug)]
-pub(super) struct Spent {
-    pub(super) time: Duration,
+pub(crate) struct Spent {
+    pub(crate) time: Duration,
     /// Nothing where the processor does not count, as most virtual ones.
-    pub(super) instructions: Option<u64>,
-    pub(super) cycles: Option<u64>,
+    pub(crate) instructions: Option<u64>,
+    pub(crate) cycles: Option<u64>,
 }
 
 impl Meter {
     /// Begins to count. Threads that start later count only with their time.
-    pub(super) fn of(process: u32) -> anyhow::Result<Self> {
+    pub(crate) fn of(process: u32) -> anyhow::Result<Self> {
         let mut meter = Self { process, instructions: Vec::new(), cycles: Vec::new() };
         for thread in threads(process)? {
             meter.instructions.extend(counter(Hardware::INSTRUCTIONS, thread).ok());
@@ -34,8 +34,13 @@ impl Meter {
         Ok(meter)
     }
 
+    /// Counts nothing but time.
+    pub(crate) const fn of_time(process: u32) -> Self {
+        Self { process, instructions: Vec::new(), cycles: Vec::new() }
+    }
+
     /// What the process has spent.
-    pub(super) fn read(&mut self) -> anyhow::Result<Spent> {
+    pub(crate) fn read(&mut self) -> anyhow::Result<Spent> {
         let mut time = Duration::ZERO;
         for thread in threads(self.process)? {
             // It may have ended; a forwarder's threads do not.

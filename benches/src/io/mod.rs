@@ -8,8 +8,8 @@
 //! packet, including system calls.
 
 mod idle;
-mod meter;
-mod rig;
+pub(crate) mod meter;
+pub(crate) mod rig;
 mod sandbox;
 
 use std::path::PathBuf;

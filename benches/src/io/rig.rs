@@ -204,7 +204,7 @@ fn count(counters: &Value, direction: &str, what: &str) -> anyhow::Result<u64> {
 }
 
 /// The program.
-pub(super) fn millrace() -> anyhow::Result<String> {
+pub(crate) fn millrace() -> anyhow::Result<String> {
     beside("millrace")
 }
 

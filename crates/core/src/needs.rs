@@ -50,6 +50,8 @@ pub enum Need {
     Read(PathBuf),
     /// Creates, reads and writes a file; of a folder that exists, creates, reads, writes and removes the files in it.
     Write(PathBuf),
+    /// Like [`Write`](Self::Write), from the start of the file on: no other element of the router may write it.
+    Replace(PathBuf),
     /// Creates and writes files in a folder whose names are not known before.
     Create {
         /// The folder; it is made if it does not exist.
@@ -95,6 +97,11 @@ impl Need {
     /// The file with this name is written, unless the name stands for standard output.
     pub fn write(name: impl AsRef<Path>) -> Option<Self> {
         file(name.as_ref()).map(Self::Write)
+    }
+
+    /// The file with this name is written from its start, unless the name stands for standard output.
+    pub fn replace(name: impl AsRef<Path>) -> Option<Self> {
+        file(name.as_ref()).map(Self::Replace)
     }
 
     /// The file that a handler needs that this value is written to (`counts.write_file /tmp/counts`). A handler that takes

@@ -23,6 +23,7 @@ const ARGUMENTS: &[(&str, &str)] = &[
     ("StoreTimestamp", "OFFSET 30"),
     ("Message", "hello"),
     ("MessageElement", "hello"),
+    ("AddressTranslator", "0, true, true, false, 2001:db8::7 6000 6010"),
     ("ARPQuerier", "10.0.0.1/24, 2:0:0:0:0:1, CAPACITY 64"),
     ("ARPFaker", "10.0.0.1, 2:0:0:0:0:1, 10.0.0.2, 2:0:0:0:0:2"),
     ("CheckARPHeader", "14"),

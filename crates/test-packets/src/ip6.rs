@@ -44,9 +44,15 @@ impl Datagram {
             next_header: 17,
             payload: Vec::new(),
         };
+        ip.with_udp(source, destination, payload)
+    }
+
+    /// The same packet with another UDP datagram in it, whose checksum is correct.
+    #[must_use]
+    pub fn with_udp(self, source: u16, destination: u16, payload: &[u8]) -> Self {
         let udp =
-            etherparse::UdpHeader::with_ipv6_checksum(source, destination, &ip.header(), payload);
-        Self { payload: [&udp.unwrap().to_bytes(), payload].concat(), ..ip }
+            etherparse::UdpHeader::with_ipv6_checksum(source, destination, &self.header(), payload);
+        Self { next_header: 17, payload: [&udp.unwrap().to_bytes(), payload].concat(), ..self }
     }
 
     /// The bytes.

@@ -7,6 +7,7 @@ use std::sync::Arc;
 use millrace_lang::{Diagnostic, Graph, Severity, Suggestions, print_flat, variables};
 
 use super::elements::{Configured, Elements};
+use super::files;
 use crate::args::{Args, ElementLookup, Scope};
 use crate::capability::Offers;
 use crate::clock::Clock;
@@ -148,6 +149,7 @@ pub fn check(
         Router::from(Parts { members, connections, texts, names, services, clock, plan, draft });
     let elements = Elements(elements);
     inspect(&router, &elements, &written, &mut diagnostics);
+    diagnostics.extend(files::spoiled(&router));
     router.set_advice(diagnostics.extract_if(.., |finding| is_advice(finding)).collect());
     let sound = !diagnostics.iter().any(Diagnostic::is_error);
     (sound.then_some(Configured { router, elements }), diagnostics)

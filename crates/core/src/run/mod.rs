@@ -9,6 +9,7 @@ mod drain;
 mod drained;
 mod elements;
 mod engine;
+mod files;
 mod roster;
 mod start;
 mod swap;

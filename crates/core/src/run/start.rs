@@ -1,9 +1,5 @@
 //! Builds an engine from a configured router.
 
-use std::collections::HashMap;
-use std::fs::Metadata;
-use std::os::unix::fs::MetadataExt;
-use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
 use millrace_lang::Diagnostic;
@@ -14,7 +10,6 @@ use super::worker::Worker;
 use crate::element::{AnyElement, Init, Refused};
 use crate::engine::{Context, Nodes, Parts};
 use crate::graph::{self, NOWHERE, PortKind, Wiring};
-use crate::needs::Need;
 use crate::program::Layout;
 use crate::router::{Member, Router};
 
@@ -53,10 +48,7 @@ fn initialize_shared(
     order.sort_by_key(|&(id, _)| router.members()[id].class.phase);
     let mut timers_of = vec![Vec::new(); router.len()];
     router.draft().timers.iter().for_each(|timer| timers_of[timer.element()].push(timer.clone()));
-    let mut diagnostics = overwritten(&router);
-    if !diagnostics.is_empty() {
-        return Err(diagnostics);
-    }
+    let mut diagnostics = Vec::new();
     let mut silent = false;
     for &(id, element) in &order {
         let mut init = Init { id, router: &router, predecessor, findings: Vec::new() };
@@ -107,37 +99,6 @@ fn told(
         finding.span.get_or_insert(member.span);
         finding.context(&context)
     })
-}
-
-/// Files that one element reads and another one writes, by whatever name: to write them would be to lose what is to be
-/// read.
-fn overwritten(router: &Router) -> Vec<Diagnostic> {
-    let needs = &router.draft().needs;
-    let read = needs.iter().filter_map(|(id, need)| match need {
-        Need::Read(path) => Some((file_at(path)?, *id)),
-        _ => None,
-    });
-    let read: HashMap<(u64, u64), usize> = read.collect();
-    let written = needs.iter().filter_map(|(id, need)| match need {
-        Need::Write(path) => Some((*id, path, *read.get(&file_at(path)?)?)),
-        _ => None,
-    });
-    // An element may well write what it has read.
-    let lost = written.filter(|(writer, _, reader)| writer != reader);
-    let diagnose = |(writer, path, reader): (usize, &PathBuf, usize)| {
-        let (name, class) = (router.name_of(reader), router.class_of(reader));
-        let path = path.display();
-        let why =
-            format!("{path} would be overwritten, and is the file that ‘{name} :: {class}’ reads");
-        told(router, writer, Vec::new(), Some(Refused(why)))
-    };
-    lost.flat_map(diagnose).collect()
-}
-
-/// The device and the inode of a file that keeps what is written.
-fn file_at(path: &Path) -> Option<(u64, u64)> {
-    let file = path.metadata().ok().filter(Metadata::is_file)?;
-    Some((file.dev(), file.ino()))
 }
 
 /// The state of each thread.

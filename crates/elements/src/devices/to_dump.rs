@@ -18,6 +18,9 @@
 //! these are lost. With UNBUFFERED, none is lost this way. (With `--simtime`, where a second may take no time,
 //! packets are written when the buffer is full and at the end.)
 //!
+//! Two elements of a router cannot write one file, and none can write a file that another one reads: `millrace check`
+//! says so, too.
+//!
 //! An existing file is emptied when all elements of the router are initialised, so that it is still there if another
 //! one refuses. After a hot swap, the element of the same name goes on with the same file.
 //!
@@ -107,7 +110,7 @@ impl Element for ToDump {
     fn configure(setup: &mut Setup<'_>) -> Result<Self, Failed> {
         let args = &mut setup.args;
         let file_name: FileName = args.mandatory("FILENAME");
-        args.needs(Need::write(&file_name));
+        args.needs(Need::replace(&file_name));
         let snap_len = match args.positional("SNAPLEN", 2000) {
             0 => MAX_CAPTURED,
             length => length,

@@ -1,5 +1,6 @@
 //! IPv6.
 
+pub mod address_translator;
 pub mod check_ip6_header;
 pub mod dec_ip6_hlim;
 pub mod get_ip6_address;

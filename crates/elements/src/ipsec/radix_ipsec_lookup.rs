@@ -16,8 +16,9 @@
 //!
 //! # Arguments
 //! - Routes, one per argument: a network, or a single address; an optional gateway, where `-` means none; an output;
-//!   for a tunnel its index, two keys of 16 characters, the first sequence number, at least 1, and the size of the
-//!   window of sequence numbers that are accepted, up to 128. If several routes have the same network, the last counts.
+//!   for a tunnel its index, two keys of 16 characters or 32 hexadecimal digits, the first sequence number, at least 1,
+//!   and the size of the window of sequence numbers that are accepted, up to 128. If several routes have the same
+//!   network, the last counts.
 //!
 //! Tunnels with the same index and keys are one association: they share one sequence, and it goes on when a route is
 //! replaced or moved, and after a hot swap. The first sequence number counts if it is higher than the next one.

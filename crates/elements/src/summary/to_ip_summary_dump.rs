@@ -63,7 +63,9 @@
 //! data: `98`, `99=0:5:10`.
 //!
 //! # Arguments
-//! - FILENAME: the file; an existing one is replaced. Positional, mandatory.
+//! - FILENAME: the file; an existing one is replaced. If it cannot be written any more - the disk is full, or the reader
+//!   of a pipe is gone - a message says so, nothing more is written, and the program fails at the end. Positional,
+//!   mandatory.
 //! - FIELDS, CONTENTS, DATA: names of fields, separated by spaces. Default `timestamp ip_src`.
 //! - HEADER: whether the file begins with lines that describe it: `!IPSummaryDump 1.3` and `!data` with the names of
 //!   the fields. Default true.
@@ -88,7 +90,7 @@
 //!   runs it.
 //!
 //! # Drops
-//! None: without an output, packets end here.
+//! - device error: without an output, the file cannot be written any more.
 //!
 //! # Example
 //! ```click
@@ -104,13 +106,12 @@ mod calendar;
 
 use std::fs::File;
 use std::io::{self, BufWriter, Stdout, Write};
-use std::sync::atomic::{AtomicBool, Ordering::Relaxed};
 use std::sync::{MutexGuard, OnceLock};
 
 use millrace_core::args::{FileName, Raw};
 use millrace_core::element::Listening;
 use millrace_core::{
-    Batch, Class, Context, Element, Failed, Handlers, Init, Lock, Need, OutputFile, Packet,
+    Batch, Class, Context, Element, Failed, Handlers, Init, Lock, Need, OutputFile, Packet, Reason,
     Refused, Router, Setup, Task, Timestamp, os_error_text, register, standard_output,
 };
 use millrace_lang::config::quote;
@@ -130,7 +131,8 @@ pub struct ToIpSummaryDump {
     multipacket: bool,
     /// Locked, because several threads may write.
     output: Lock<Output>,
-    has_failed: AtomicBool,
+    /// Why nothing more is written.
+    failure: OnceLock<String>,
     task: Task,
     flush: FlushTimer,
     upstream: OnceLock<Listening>,
@@ -154,7 +156,7 @@ impl Element for ToIpSummaryDump {
     fn configure(setup: &mut Setup<'_>) -> Result<Self, Failed> {
         let args = &mut setup.args;
         let file_name: FileName = args.mandatory("FILENAME");
-        args.needs(Need::write(&file_name));
+        args.needs(Need::replace(&file_name));
         let default = Raw("timestamp ip_src".to_owned());
         let fields: Raw = args.keyword("FIELDS", default);
         let fields: Raw = args.keyword("CONTENTS", fields);
@@ -180,7 +182,7 @@ impl Element for ToIpSummaryDump {
             banner,
             multipacket,
             output: Lock::new(Output::Closed),
-            has_failed: false.into(),
+            failure: OnceLock::new(),
             task: setup.pull_task(0),
             flush: FlushTimer::new(setup),
             upstream: OnceLock::new(),
@@ -215,11 +217,12 @@ impl Element for ToIpSummaryDump {
     }
 
     fn push(&self, cx: &mut Context, (): &mut (), _port: usize, batch: &mut Batch) {
-        self.write(cx, batch);
+        let written = self.write(cx, batch);
         if cx.outputs() > 0 {
             return cx.push_batch(0, batch);
         }
-        cx.consumed(batch.len());
+        cx.consumed(written);
+        cx.dropped(batch.len() - written, Reason::DeviceError);
         batch.clear();
     }
 
@@ -238,7 +241,7 @@ impl Element for ToIpSummaryDump {
 
     fn run_timer(&self, cx: &mut Context, (): &mut ()) {
         let result = self.output().flush();
-        self.report(cx, result);
+        self.go_on_if(cx, result);
     }
 
     fn handlers(handlers: &mut Handlers<Self>) {
@@ -250,7 +253,10 @@ impl Element for ToIpSummaryDump {
 
     fn cleanup(&self, _router: &Router) -> Result<(), Refused> {
         let mut output = std::mem::replace(&mut *self.output(), Output::Closed);
-        output.flush().map_err(|error| Refused(os_error_text(&error)))
+        match self.failure.get() {
+            Some(failure) => Err(Refused(failure.clone())),
+            None => output.flush().map_err(|error| Refused(self.failure(&error))),
+        }
     }
 }
 
@@ -274,7 +280,11 @@ impl ToIpSummaryDump {
         header + &self.recorder.description()
     }
 
-    fn write(&self, cx: &Context, batch: &mut Batch) {
+    /// Writes the lines of a batch. Returns how many packets were written: all or none.
+    fn write(&self, cx: &Context, batch: &mut Batch) -> usize {
+        if self.failure.get().is_some() {
+            return 0;
+        }
         let mut lines = Vec::new();
         for packet in batch.iter_mut() {
             if self.multipacket && packet.extra_packets() > 0 {
@@ -284,19 +294,28 @@ impl ToIpSummaryDump {
             }
         }
         let result = self.output().write(&lines);
-        self.report(cx, result);
+        if !self.go_on_if(cx, result) {
+            return 0;
+        }
         self.flush.written(cx);
+        batch.len()
     }
 
-    /// Reports the first failure to write. As in Click, the element continues when the disk is full.
-    fn report(&self, cx: &Context, result: io::Result<()>) {
-        if let Err(error) = result
-            && !self.has_failed.swap(true, Relaxed)
-        {
+    /// Returns whether lines could be written. After a failure nothing more is: a file that goes on behind a gap would
+    /// look complete.
+    fn go_on_if(&self, cx: &Context, result: io::Result<()>) -> bool {
+        let Err(error) = result else { return true };
+        if self.failure.set(self.failure(&error)).is_ok() {
+            self.output().abandon();
             let router = cx.router();
             let name = router.name_of(cx.element());
-            router.chatter(&format!("{name}: {}: {}", self.file_name.0, os_error_text(&error)));
+            router.chatter(&format!("{name}: {}", self.failure(&error)));
         }
+        false
+    }
+
+    fn failure(&self, error: &io::Error) -> String {
+        format!("{}: {}", self.file_name.0, os_error_text(error))
     }
 
     /// Writes the packets that this one stands for, of about the same length and evenly spread over time.
@@ -344,11 +363,38 @@ impl Output {
         }
     }
 
+    /// Closes the output without writing what is still to be written.
+    fn abandon(&mut self) {
+        if let Self::File(file) = std::mem::replace(self, Self::Closed) {
+            drop(file.into_parts());
+        }
+    }
+
     fn flush(&mut self) -> io::Result<()> {
         match self {
             Self::Closed | Self::Opened(_) => Ok(()),
             Self::File(file) => file.flush(),
             Self::Stdout(stdout) => stdout.flush(),
         }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use millrace_core::Reason;
+    use millrace_core::testing::Rig;
+
+    #[test]
+    fn nothing_is_written_after_a_failure_and_the_program_fails() {
+        let mut rig = Rig::new("ToIPSummaryDump(/dev/full)", 1, 0).unwrap();
+        rig.push(0, &["a"]);
+        assert!(rig.write("flush", "").is_err());
+        // Enough for the buffer.
+        for _ in 0..2000 {
+            rig.push(0, &["b"]);
+        }
+        let drops = rig.stats().drops;
+        assert!(matches!(*drops, [(Reason::DeviceError, 1..)]), "{drops:?}");
+        assert!(!rig.stop().complaints.is_empty());
     }
 }

@@ -32,6 +32,8 @@
 //! - `limit` (write): LIMIT.
 //! - `reset` (write): restarts the count at 0.
 //! - `active` (write): ACTIVE. Writing true restarts the count at 0.
+//! - `length` (read, write): LENGTH. Another length begins with new flows, and restarts the count at 0.
+//! - `srceth`, `dsteth` (write): SRCETH and DSTETH.
 //!
 //! # Drops
 //! None.
@@ -57,13 +59,18 @@ use super::fast_udp_source::udp_packet;
 /// The element; its manual is at the top of the file.
 pub struct FastUdpFlows {
     source: FastSource,
-    frame: Frame,
     /// Flows at a time.
     count: u32,
     flow_size: u32,
     checksum: bool,
     stop: bool,
-    flows: Lock<Vec<Flow>>,
+    traffic: Lock<Traffic>,
+}
+
+/// What is sent; handlers change it.
+struct Traffic {
+    frame: Frame,
+    flows: Vec<Flow>,
 }
 
 /// A flow: its ports, and how many packets of it have been sent.
@@ -101,21 +108,20 @@ impl Element for FastUdpFlows {
         let (source, frame) = given.finish(args, (ether, destination), active);
         args.complete()?;
         let count = flows;
-        let flows = Lock::default();
-        Ok(Self { source, frame, count, flow_size, checksum, stop, flows })
+        let traffic = Lock::new(Traffic { frame, flows: Vec::new() });
+        Ok(Self { source, count, flow_size, checksum, stop, traffic })
     }
 
     fn initialize(&self, init: &mut Init<'_>) -> Result<(), Refused> {
         self.source.initialize(init);
-        let random = init.router().random();
-        *self.flows.lock() = (0..self.count).map(|_| Flow::random(random)).collect();
+        self.traffic.lock().begin(self.count, init.router().random());
         Ok(())
     }
 
     fn pull(&self, cx: &mut Context, (): &mut (), _port: usize, max: usize, batch: &mut Batch) {
         let now = cx.refresh_now();
         let mut sending = self.source.sending();
-        let mut flows = self.flows.lock();
+        let Traffic { frame, flows } = &mut *self.traffic.lock();
         while batch.len() < max && !sending.is_exhausted() && sending.is_due(now) {
             let random = cx.router().random();
             let at = (random.draw() >> 2) % self.count;
@@ -124,7 +130,7 @@ impl Element for FastUdpFlows {
                 *flow = Flow::random(random);
             }
             flow.sent = flow.sent.wrapping_add(1);
-            let Some(packet) = udp_packet(&self.frame, flow.ports, self.checksum) else { return };
+            let Some(packet) = udp_packet(frame, flow.ports, self.checksum) else { return };
             sending.sent(cx, now);
             if self.stop && sending.is_exhausted() {
                 cx.router().request_stop();
@@ -136,5 +142,56 @@ impl Element for FastUdpFlows {
 
     fn handlers(handlers: &mut Handlers<Self>) {
         FastSource::handlers(handlers, |element| &element.source);
+        handlers.read("length", |element, _| element.traffic.lock().frame.len());
+        handlers.write("length", |element, call| {
+            let len: u32 = call.parse().map_err(|_| "length parameter must be integer")?;
+            let mut traffic = element.traffic.lock();
+            if traffic.frame.set_len(len)? {
+                traffic.begin(element.count, call.router().random());
+                drop(traffic);
+                element.source.begin_anew();
+            }
+            Ok(())
+        });
+        handlers.write("srceth", |element, call| {
+            element.traffic.lock().frame.set_source(call.parse()?);
+            Ok(())
+        });
+        handlers.write("dsteth", |element, call| {
+            element.traffic.lock().frame.set_destination(call.parse()?);
+            Ok(())
+        });
+    }
+}
+
+impl Traffic {
+    fn begin(&mut self, flows: u32, random: &Random) {
+        self.flows = (0..flows).map(|_| Flow::random(random)).collect();
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use millrace_core::testing::Rig;
+
+    #[test]
+    fn length_and_ethernet_addresses_can_be_written() {
+        let config = "FastUDPFlows(0, 1, 64, 0:0:0:1:1:1, 1.0.0.1, 0:0:0:2:2:2, 2.0.0.2, 1, 9)";
+        let mut rig = Rig::new(config, 0, 1).unwrap();
+        assert_eq!(rig.push(0, &[""; 0])[0][0].len(), 64);
+        rig.write("srceth", "2:0:0:0:0:7").unwrap();
+        rig.write("dsteth", "2:0:0:0:0:8").unwrap();
+        rig.write("length", "100").unwrap();
+        assert_eq!(rig.read("length").unwrap(), "100");
+        let packet = rig.push(0, &[""; 0]).remove(0).remove(0);
+        assert_eq!(packet.len(), 100);
+        assert_eq!(packet[..12], [2, 0, 0, 0, 0, 8, 2, 0, 0, 0, 0, 7]);
+        rig.write("length", "100").unwrap();
+        assert!(rig.push(0, &[""; 0])[0].is_empty(), "the same length changes nothing");
+        rig.write("length", "7").unwrap();
+        assert_eq!(rig.read("length").unwrap(), "60");
+        assert!(rig.write("length", "70000").is_err());
+        assert!(rig.write("length", "long").is_err());
+        assert!(rig.write("srceth", "nobody").is_err());
     }
 }

@@ -68,7 +68,7 @@ impl Policy {
     pub(super) fn add(&mut self, need: Need) {
         match need {
             Need::Read(path) => _ = self.read.insert(absolute(&path)),
-            Need::Write(path) => _ = self.write.insert(absolute(&path)),
+            Need::Write(path) | Need::Replace(path) => _ = self.write.insert(absolute(&path)),
             Need::Create { folder, nests, removes } => {
                 let making = self.create.entry(absolute(&folder)).or_default();
                 making.nests |= nests;
@@ -149,7 +149,7 @@ impl Policy {
             Need::Read(path) if !self.may(path, false) => {
                 Some((format!("to read ‘{}’", path.display()), allow(path)))
             }
-            Need::Write(path) if !self.may(path, true) => {
+            Need::Write(path) | Need::Replace(path) if !self.may(path, true) => {
                 Some((format!("to write ‘{}’", path.display()), allow(path)))
             }
             Need::Create { folder, nests, removes } if !self.may_make(folder, *nests, *removes) => {

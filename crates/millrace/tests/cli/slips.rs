@@ -80,10 +80,34 @@ fn a_file_that_is_read_is_not_overwritten_by_any_name() {
             assert!(fs::read(path("in.pcap")).unwrap() == before, "{name}");
         }
     }
+    // It needs no run to see it.
+    let name = path("in.pcap");
+    let text = format!("FromDump({0}, STOP true) -> ToDump({0})", name.display());
+    let done = millrace(&["check", "-e", &text]);
+    assert!(done.status != 0 && done.stderr.contains("overwritten"), "{}", done.stderr);
     // What keeps nothing may be both: this one fails because it is empty.
     let text = "FromIPSummaryDump(/dev/null, STOP true) -> ToDump(/dev/null)";
     let done = millrace(&["run", "-e", text]);
     assert!(!done.stderr.contains("overwritten"), "{}", done.stderr);
+}
+
+#[test]
+fn a_file_has_one_writer_by_any_name() {
+    let folder = tempfile::tempdir().unwrap();
+    let path = |name: &str| folder.path().join(name).display().to_string();
+    let both = |first: &str, second: &str| {
+        let text = format!("t :: Tee; t[0] -> {first}; t[1] -> {second}; Idle -> t");
+        millrace(&["check", "-e", &text])
+    };
+    let dumps = (path("out"), path("./out"));
+    let done = both(&format!("a :: ToDump({})", dumps.0), &format!("b :: ToDump({})", dumps.1));
+    assert_ne!(done.status, 0);
+    assert!(done.stderr.contains("is the file that ‘a :: ToDump’ writes, too"), "{}", done.stderr);
+    let done = both(&format!("ToDump({})", dumps.0), &format!("ToIPSummaryDump({})", dumps.1));
+    assert_ne!(done.status, 0);
+    let done = both(&format!("ToDump({})", dumps.0), &format!("ToDump({})", path("other")));
+    assert_eq!(done.status, 0, "{}", done.stderr);
+    assert_eq!(both("ToDump(/dev/null)", "ToDump(/dev/null)").status, 0);
 }
 
 #[test]

@@ -149,7 +149,6 @@ impl Route {
         let association = match tunnel {
             [] => None,
             [spi, encryption_key, authentication_key, start, window] => {
-                let key = |text: &ArgText| <[u8; KEY_LEN]>::try_from(text.unquote()).ok();
                 let spi = u32::parse(spi, scope).ok()?;
                 let start = u32::parse(start, scope).ok()?;
                 let window = u8::parse(window, scope).ok()?;
@@ -186,4 +185,21 @@ impl Route {
         }
         text.push('\n');
     }
+}
+
+/// A key: its bytes as they are, or two hexadecimal digits for each.
+fn key(text: &ArgText) -> Option<[u8; KEY_LEN]> {
+    let bytes = text.unquote();
+    if let Ok(key) = <[u8; KEY_LEN]>::try_from(bytes.as_slice()) {
+        return Some(key);
+    }
+    let (digits, []) = bytes.as_chunks::<2>() else { return None };
+    let digits: &[[u8; 2]; KEY_LEN] = digits.try_into().ok()?;
+    let mut key = [0; KEY_LEN];
+    for (byte, digits) in key.iter_mut().zip(digits) {
+        let digit = |at: u8| char::from(at).to_digit(16);
+        let [high, low] = digits.map(digit);
+        *byte = (high? << 4 | low?) as u8;
+    }
+    Some(key)
 }

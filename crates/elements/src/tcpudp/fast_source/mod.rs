@@ -122,6 +122,12 @@ impl FastSource {
         self.sending.lock()
     }
 
+    /// Restarts the count at 0.
+    pub(super) fn begin_anew(&self) {
+        let mut sending = self.sending();
+        (sending.count, sending.first, sending.last) = (0, 0, 0);
+    }
+
     /// Declares the handlers of class `E`, which holds a source.
     pub(super) fn handlers<E: 'static>(handlers: &mut Handlers<E>, of: fn(&E) -> &Self) {
         let number = |name: &str, text: &str, call: &millrace_core::Call<'_>| {
@@ -142,19 +148,15 @@ impl FastSource {
             of(element).sending().limit = Some(number("limit", &call.text(), call)?);
             Ok(())
         });
-        let begin_anew = move |element: &E| {
-            let mut sending = of(element).sending();
-            (sending.count, sending.first, sending.last) = (0, 0, 0);
-        };
         handlers.write("reset", move |element, _| {
-            begin_anew(element);
+            of(element).begin_anew();
             Ok(())
         });
         handlers.write("active", move |element, call| {
             let active = call.parse().map_err(|_| "active parameter must be boolean")?;
             of(element).sending().active = active;
             if active {
-                begin_anew(element);
+                of(element).begin_anew();
             }
             Ok(())
         });
@@ -202,6 +204,27 @@ impl Sending {
 }
 
 impl Frame {
+    pub(super) fn len(&self) -> usize {
+        self.len
+    }
+
+    /// Changes the length, to the least at least. Returns whether it was another.
+    pub(super) fn set_len(&mut self, len: u32) -> Result<bool, String> {
+        if len > MOST {
+            return Err(format!("length: out of range, bound {MOST}"));
+        }
+        let len = len.max(LEAST) as usize;
+        Ok(std::mem::replace(&mut self.len, len) != len)
+    }
+
+    pub(super) fn set_source(&mut self, source: EtherAddress) {
+        self.ethernet.src = source;
+    }
+
+    pub(super) fn set_destination(&mut self, destination: EtherAddress) {
+        self.ethernet.dst = destination;
+    }
+
     /// Bytes after the IP header.
     pub(super) fn data_len(&self) -> u16 {
         (self.len - size_of::<EthernetHeader>() - Ipv4Header::LEN) as u16

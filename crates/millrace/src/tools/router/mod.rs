@@ -4,11 +4,12 @@
 //! index of a freed element is given to the next one that is added. A new connection is the last one. The connections
 //! of a port are listed newest first.
 
-use std::collections::{BTreeMap, BTreeSet, HashMap, HashSet};
-use std::fmt::Write;
+mod text;
+mod tunnels;
+
+use std::collections::{BTreeMap, BTreeSet, HashSet};
 use std::ops::Bound;
 
-use millrace_lang::config::quote;
 use millrace_lang::{Assembly, Part, Requirement};
 
 /// The connections of an element on one side, by port and by order of their arrival. The last port has some.
@@ -518,191 +519,12 @@ impl Router {
         }
     }
 
-    /// Replaces connections through tunnels by connections from element to element.
-    pub(super) fn remove_tunnels(&mut self) {
-        self.bypass_tunnels(&self.connection_numbers());
-        for element in self.elements.iter_mut().filter(|element| element.is_joined_tunnel()) {
-            element.dead = true;
-        }
-        self.remove_duplicates();
-        self.free_dead();
-    }
-
-    /// As [`Self::remove_tunnels`], for the tunnels among these elements, which lead to no others.
-    pub(super) fn remove_tunnels_among(&mut self, places: &[usize]) {
-        let joined =
-            |place: &usize| self.elements.get(*place).is_some_and(Element::is_joined_tunnel);
-        let tunnels: BTreeSet<usize> = places.iter().copied().filter(joined).collect();
-        let of_all = tunnels.iter().map(|tunnel| self.numbers_of(*tunnel));
-        let numbers: BTreeSet<usize> = of_all.flatten().collect();
-        self.bypass_tunnels(&Vec::from_iter(numbers));
-        tunnels.into_iter().for_each(|tunnel| self.free(tunnel));
-    }
-
-    /// Adds a connection from element to element for each way through the tunnels of these connections.
-    fn bypass_tunnels(&mut self, old: &[usize]) {
-        let through = |number: &usize| {
-            let connection = self.connection(*number)?;
-            let from = self.elements.get(connection.from.0)?;
-            (from.is_tunnel() && from.comes_from.is_some()).then_some(connection.from)
-        };
-        let mut exits: HashMap<Port, Exit> = HashMap::new();
-        let starts: Vec<Port> = old.iter().filter_map(through).collect();
-        for &port in &starts {
-            exits.entry(port).or_insert(Exit::Unknown);
-        }
-        for &port in &starts {
-            self.sources(port, &mut exits);
-        }
-        for &number in old {
-            let Some(Connection { from, to, .. }) = self.connection(number) else { continue };
-            if self.elements.get(to.0).is_some_and(Element::is_tunnel) {
-                continue;
-            }
-            if let Some(Exit::Known(sources)) = exits.get(&from) {
-                for source in sources.clone() {
-                    self.connect(source, to);
-                }
-            }
-        }
-    }
-
-    /// Finds the ports from which packets enter that leave a tunnel by this port.
-    fn sources(&self, port: Port, exits: &mut HashMap<Port, Exit>) {
-        if !matches!(exits.get(&port), Some(Exit::Unknown)) {
-            return;
-        }
-        exits.insert(port, Exit::Asked);
-        let entrance = self.elements.get(port.0).and_then(|element| element.comes_from);
-        let mut found = Vec::new();
-        for source in entrance.map_or(Vec::new(), |entrance| self.ports_to((entrance, port.1))) {
-            let tunnel = self.elements.get(source.0).is_some_and(Element::is_tunnel);
-            if tunnel && exits.contains_key(&source) {
-                self.sources(source, exits);
-                if let Some(Exit::Known(sources)) = exits.get(&source) {
-                    found.extend_from_slice(sources);
-                }
-                continue;
-            }
-            found.push(source);
-        }
-        exits.insert(port, Exit::Known(found));
-    }
-
     /// Removes all tunnels.
     pub(super) fn flatten(&mut self) {
         self.remove_tunnels();
         self.remove_dead();
         self.compact();
     }
-
-    // Text.
-
-    /// The configuration as text, with line marks that name the origin of elements.
-    pub(super) fn text(&self) -> String {
-        let mut out = String::new();
-        if !self.requirements.is_empty() {
-            let words = self.requirements.iter().map(|requirement| match &*requirement.text {
-                "compact_config" => requirement.text.clone(),
-                package => format!("package {}", quote(package.as_bytes())),
-            });
-            _ = writeln!(out, "require({});\n", words.collect::<Vec<_>>().join(", "));
-        }
-        if !self.variables.is_empty() {
-            let words = self.variables.iter().map(|(name, value)| format!("${name} {value}"));
-            _ = writeln!(out, "define({});\n", words.collect::<Vec<_>>().join(", "));
-        }
-        for (_, element) in self.iter().filter(|(_, element)| !element.is_tunnel()) {
-            let landmark = &element.landmark;
-            _ = match landmark.rsplit_once(':') {
-                Some((file, line)) => writeln!(out, "# {line} \"{file}\""),
-                None => writeln!(out, "# 0 \"{landmark}\""),
-            };
-            out += &element.declaration();
-            if !element.config.is_empty() {
-                _ = write!(out, "({})", element.config);
-            }
-            out.push_str(";\n");
-        }
-        self.print_connections(&mut out);
-        out
-    }
-
-    fn print_connections(&self, out: &mut String) {
-        let connections: Vec<Connection> = self.connections().collect();
-        if connections.is_empty() {
-            return;
-        }
-        let line = out.matches('\n').count() + 2;
-        _ = writeln!(out, "# {line} \"\"");
-        let mut by_origin: HashMap<Port, Vec<usize>> = HashMap::new();
-        for (index, connection) in connections.iter().enumerate() {
-            by_origin.entry(connection.from).or_default().push(index);
-        }
-        let mut start = vec![true; connections.len()];
-        let mut next = vec![None; connections.len()];
-        for (index, connection) in connections.iter().enumerate().filter(|(_, c)| c.to.1 == 0) {
-            let others = by_origin.get(&connection.to).map_or(&[][..], Vec::as_slice);
-            let mut others = others.iter().copied().filter(|&other| other != index);
-            let enters_0 = |&other: &usize| connections.get(other).is_some_and(|c| c.to.1 == 0);
-            let best = others.clone().find(enters_0).or_else(|| others.next_back());
-            if let Some(best) = best {
-                set(&mut start, best, false);
-            }
-            set(&mut next, index, best);
-        }
-        let mut used = vec![false; connections.len()];
-        // Those that remain after the first time form cycles.
-        for with_cycles in [false, true] {
-            for first in 0..connections.len() {
-                let starts = with_cycles || start.get(first) == Some(&true);
-                if used.get(first) == Some(&false) && starts {
-                    self.print_chain(first, &connections, &next, &mut used, out);
-                }
-            }
-        }
-    }
-
-    fn print_chain(
-        &self,
-        first: usize,
-        connections: &[Connection],
-        next: &[Option<usize>],
-        used: &mut [bool],
-        out: &mut String,
-    ) {
-        let name = |port: Port| self.elements.get(port.0).map_or("", |element| &element.name);
-        let mut at = Some(first);
-        while let Some(index) = at
-            && used.get(index) == Some(&false)
-            && let Some(connection) = connections.get(index)
-        {
-            if index == first {
-                out.push_str(name(connection.from));
-                if connection.from.1 != 0 {
-                    _ = write!(out, " [{}]", connection.from.1);
-                }
-                out.push_str(" -> ");
-            } else {
-                out.push_str("\n    -> ");
-            }
-            if connection.to.1 != 0 {
-                _ = write!(out, "[{}] ", connection.to.1);
-            }
-            out.push_str(name(connection.to));
-            set(used, index, true);
-            at = next.get(index).copied().flatten();
-        }
-        out.push_str(";\n");
-    }
-}
-
-/// The ports from which packets enter that leave by a tunnel's port.
-enum Exit {
-    Unknown,
-    /// It is being determined: a path that leads back here is a cycle.
-    Asked,
-    Known(Vec<Port>),
 }
 
 fn element_of(part: &Part) -> Element {
