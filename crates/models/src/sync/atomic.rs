@@ -197,6 +197,11 @@ macro_rules! numbers {
                 }
 
                 #[track_caller]
+                pub fn fetch_min(&self, other: $type, asked: Ordering) -> $type {
+                    changes(asked, &self.1, |order| self.0.fetch_min(other, order))
+                }
+
+                #[track_caller]
                 pub fn fetch_sub(&self, less: $type, asked: Ordering) -> $type {
                     changes(asked, &self.1, |order| self.0.fetch_sub(less, order))
                 }
