@@ -48,6 +48,8 @@ pub fn are_declared(module: &str) -> bool {
 pub enum Need {
     /// Reads a file, or the files in a folder. A file that is put in its place later is another one.
     Read(PathBuf),
+    /// Like [`Read`](Self::Read), when a handler asks for it: what stands there then, even if this router wrote it.
+    ReadLater(PathBuf),
     /// Creates, reads and writes a file; of a folder that exists, creates, reads, writes and removes the files in it.
     Write(PathBuf),
     /// Like [`Write`](Self::Write), from the start of the file on: no other element of the router may write it.
@@ -94,6 +96,11 @@ impl Need {
         file(name.as_ref()).map(Self::Read)
     }
 
+    /// The file with this name is read when a handler asks, unless the name stands for standard input.
+    pub fn read_later(name: impl AsRef<Path>) -> Option<Self> {
+        file(name.as_ref()).map(Self::ReadLater)
+    }
+
     /// The file with this name is written, unless the name stands for standard output.
     pub fn write(name: impl AsRef<Path>) -> Option<Self> {
         file(name.as_ref()).map(Self::Write)
@@ -116,7 +123,7 @@ impl Need {
             return None;
         }
         if READING_HANDLERS.contains(&handler) {
-            return Self::read(&*name);
+            return Self::read_later(&*name);
         }
         handler.split('_').any(|word| word == "file").then(|| Self::write(&*name))?
     }
@@ -151,7 +158,7 @@ mod tests {
             Some(Need::Write("/tmp/a b".into()))
         );
         assert_eq!(need("write_file", "-"), None);
-        assert_eq!(need("x/rules.load", "/etc/rules"), Some(Need::Read("/etc/rules".into())));
+        assert_eq!(need("x/rules.load", "/etc/rules"), Some(Need::ReadLater("/etc/rules".into())));
         assert_eq!(need("rules.load", ""), None);
         assert_eq!(need("filepos", "12"), None);
         assert_eq!(need("write_file", "/tmp/$name"), None);

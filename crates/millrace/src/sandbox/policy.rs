@@ -67,7 +67,7 @@ impl Policy {
 
     pub(super) fn add(&mut self, need: Need) {
         match need {
-            Need::Read(path) => _ = self.read.insert(absolute(&path)),
+            Need::Read(path) | Need::ReadLater(path) => _ = self.read.insert(absolute(&path)),
             Need::Write(path) | Need::Replace(path) => _ = self.write.insert(absolute(&path)),
             Need::Create { folder, nests, removes } => {
                 let making = self.create.entry(absolute(&folder)).or_default();
@@ -146,7 +146,7 @@ impl Policy {
         let allow = |path: &Path| format!("--allow-path ‘{}’", existing(&absolute(path)).display());
         let sockets = || "--allow-unix-sockets".to_owned();
         match need {
-            Need::Read(path) if !self.may(path, false) => {
+            Need::Read(path) | Need::ReadLater(path) if !self.may(path, false) => {
                 Some((format!("to read ‘{}’", path.display()), allow(path)))
             }
             Need::Write(path) | Need::Replace(path) if !self.may(path, true) => {

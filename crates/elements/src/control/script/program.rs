@@ -149,7 +149,7 @@ fn read_by_functions(text: &str) -> impl Iterator<Item = Need> {
     text.split("$(cat").skip(1).filter_map(|rest| {
         let name = rest.strip_prefix('q').unwrap_or(rest).split(')').next()?;
         (name.starts_with(char::is_whitespace) && !name.contains('$'))
-            .then(|| Need::read(unquote_name(name)))?
+            .then(|| Need::read_later(unquote_name(name)))?
     })
 }
 
