@@ -1,7 +1,7 @@
 //! The stateful firewall of the examples between two hosts, beside nftables with the same rules, the kernel's forwarding
 //! without rules, and Millrace without the firewall.
 //!
-//! Hosts and box are network namespaces that share the machine's cores ([`middlebox`](crate::middlebox)). Datagrams come
+//! Hosts and box are network namespaces that share the machine's cores ([`middlebox`]). Datagrams come
 //! from one program, which has a core of its own, as Millrace has for them; servers, clients and Millrace between them run
 //! where the system puts them.
 

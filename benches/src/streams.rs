@@ -1,7 +1,7 @@
 //! The word replacer and the stream IDS of the examples between curl or many connections and nginx, beside the same
 //! without inspection, and the kernel's bridge.
 //!
-//! Client, box and server share the machine's cores ([`middlebox`](crate::middlebox)), and run where the system puts them.
+//! Client, box and server share the machine's cores ([`middlebox`]), and run where the system puts them.
 //! Every answer is compared with what it should be.
 
 use std::net::SocketAddr;
