@@ -10,6 +10,7 @@
 //! | [`memory`], [`stats`], [`moment`] | packets and batches; what is counted; where and when a packet is treated |
 //! | [`names`], [`needs`], [`args`], [`services`] | what the words of a configuration mean; what elements need |
 //! | [`schedule`] | tasks, timers, and what wakes a thread |
+//! | [`observe`] | who watches packets, and where |
 //! | [`graph`], [`plan`] | classes, ports, connections; which thread runs what |
 //! | [`router`] | a configured router: elements by name, handlers, counts, phase |
 //! | [`engine`] | what an element acts through: [`Context`] |
@@ -36,6 +37,7 @@ pub mod moment;
 pub mod names;
 pub mod needs;
 pub mod net;
+pub mod observe;
 mod os_error;
 mod output_file;
 mod phase;

@@ -23,9 +23,11 @@ mod dispatch;
 mod node;
 mod published;
 mod round;
+mod taps;
 
 pub use biased::{BiasedGuard, BiasedMutex, Identified, Identity};
 pub use context::Context;
 pub(crate) use context::Parts;
 pub(crate) use node::{Node, Nodes};
 pub use published::Published;
+pub(crate) use taps::Taps;

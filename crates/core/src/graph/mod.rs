@@ -13,4 +13,4 @@ pub(crate) use links::Links;
 pub(crate) use ports::{Counts, check_use, count};
 pub(crate) use processing::{Kinds, resolve};
 pub use wiring::Link;
-pub(crate) use wiring::{NOWHERE, Wiring, make};
+pub(crate) use wiring::{NOWHERE, TAPPED, Wiring, make};

@@ -6,17 +6,17 @@ use super::class::PortKind;
 pub type Link = ((usize, usize), (usize, usize));
 
 /// The connections, in the form that the threads use.
-#[derive(Debug)]
+#[derive(Clone, Debug)]
 pub(crate) struct Wiring {
     /// Push inputs as (element, port), upstream ones first: one frame each.
     pub(crate) frames: Vec<(u32, u32)>,
     /// For each element its range of outputs in `outputs`; one entry more than elements.
     pub(crate) first_output: Vec<u32>,
-    /// For each output the frame that it leads to, or [`NOWHERE`].
+    /// For each output the frame that it leads to, a tap, or [`NOWHERE`].
     pub(crate) outputs: Vec<u32>,
     /// For each element its range of inputs in `inputs`; one entry more than elements.
     pub(crate) first_input: Vec<u32>,
-    /// For each pull input the (element, output) that it pulls from, or [`NOWHERE`] twice.
+    /// For each pull input the (element, output) that it pulls from, a tap and 0, or [`NOWHERE`] twice.
     pub(crate) inputs: Vec<(u32, u32)>,
 }
 
@@ -26,10 +26,29 @@ impl Wiring {
         let range = self.first_output[element] as usize..self.first_output[element + 1] as usize;
         &self.outputs[range]
     }
+
+    /// The frame that an output leads to, or [`NOWHERE`].
+    pub(crate) fn frame_of(&self, (element, output): (usize, usize)) -> u32 {
+        self.outputs[self.first_output[element] as usize + output]
+    }
+
+    /// Makes an output lead to a tap.
+    pub(crate) fn tap_output(&mut self, (element, output): (usize, usize), tap: u32) {
+        self.outputs[self.first_output[element] as usize + output] = TAPPED | tap;
+    }
+
+    /// Makes an input pull from a tap.
+    pub(crate) fn tap_input(&mut self, (element, input): (usize, usize), tap: u32) {
+        self.inputs[self.first_input[element] as usize + input] = (TAPPED | tap, 0);
+    }
 }
 
 /// The mark of an output that is not connected, or is pulled.
 pub(crate) const NOWHERE: u32 = u32::MAX;
+
+/// From here on, numbers of frames and elements are numbers of taps, or [`NOWHERE`]: who goes on with those below asks
+/// no more than who goes on with all but [`NOWHERE`].
+pub(crate) const TAPPED: u32 = 1 << 31;
 
 /// Makes the wiring of a graph whose port kinds are known. `starts` are the elements with tasks and timers.
 pub(crate) fn make(

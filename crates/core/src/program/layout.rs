@@ -1,5 +1,6 @@
 //! Which elements are steps of a program, and how they are connected.
 
+use std::collections::HashMap;
 use std::ptr;
 
 use super::out::Out;
@@ -9,7 +10,7 @@ use super::{Entry, Op, Program, leave};
 use crate::graph::NOWHERE;
 
 /// The steps of a program, before it is assigned to a thread.
-#[derive(Debug, Default)]
+#[derive(Clone, Debug, Default)]
 pub(crate) struct Layout {
     /// Upstream ones first.
     pub(super) steps: Vec<PlannedStep>,
@@ -17,17 +18,22 @@ pub(crate) struct Layout {
     pub(super) outs: Vec<u32>,
 }
 
-#[derive(Debug)]
+#[derive(Clone, Debug)]
 pub(super) struct PlannedStep {
+    /// The element, or `usize::MAX` for a tap.
     pub(super) element: usize,
     pub(super) steps: Steps,
-    /// The frame of its input 0.
+    /// The frame of its input 0; for a tap, [`NOWHERE`].
     pub(super) frame: u32,
     /// The target of each output; an element without outputs has the target "nowhere".
     pub(super) targets: Vec<Target>,
 }
 
 impl PlannedStep {
+    fn is_tap(&self) -> bool {
+        self.frame == NOWHERE
+    }
+
     /// How many of its first outputs an element that chooses can use within the loop over packets. Each costs
     /// the step a check, with packets or without; packets for an unconnected output are handled elsewhere.
     fn fast_choices(&self) -> usize {
@@ -76,10 +82,52 @@ impl Layout {
         Self { steps, outs }
     }
 
+    /// The same with a step for each tap at an output of an element, behind the element's own. A tap shows the packets
+    /// that wait at it, and passes them on in their seats: so none overtakes another.
+    pub(crate) fn tapped(&self, taps: &HashMap<(usize, usize), usize>) -> Self {
+        let tap_of = |step: &PlannedStep, port: usize| taps.get(&(step.element, port)).copied();
+        // Where each step is when there are taps in front of it.
+        let mut place = 0;
+        let mut places = Vec::new();
+        for step in &self.steps {
+            places.push(place);
+            place +=
+                1 + (0..step.targets.len()).filter(|&port| tap_of(step, port).is_some()).count();
+        }
+        let moved = |target: Target| match target {
+            Target::Step(to) => Target::Step(places[to]),
+            other => other,
+        };
+        let mut steps: Vec<PlannedStep> = Vec::new();
+        for planned in &self.steps {
+            let at = steps.len();
+            let mut behind = Vec::new();
+            let mut targets = Vec::new();
+            for (port, &target) in planned.targets.iter().enumerate() {
+                let target = moved(target);
+                targets.push(match tap_of(planned, port).filter(|_| target != Target::Nowhere) {
+                    Some(tap) => {
+                        behind.push(PlannedStep {
+                            element: usize::MAX,
+                            steps: Steps::of_tap(tap),
+                            frame: NOWHERE,
+                            targets: vec![target],
+                        });
+                        Target::Step(at + behind.len())
+                    }
+                    None => target,
+                });
+            }
+            steps.push(PlannedStep { targets, ..planned.clone() });
+            steps.append(&mut behind);
+        }
+        Self { steps, outs: self.outs.clone() }
+    }
+
     /// A program with these steps, not yet linked. `frames` is the number of frames.
     pub(crate) fn program(&self, frames: usize, elements: usize) -> Program {
         let mut entry_of = vec![NOWHERE; frames];
-        for (at, step) in self.steps.iter().enumerate() {
+        for (at, step) in self.steps.iter().enumerate().filter(|(_, step)| !step.is_tap()) {
             entry_of[step.frame as usize] = at as u32;
         }
         let ops: Vec<Op> = self.ops().collect();
@@ -117,16 +165,17 @@ impl Layout {
             choices: 0,
             fast: 0,
             batch: 0,
+            tap: usize::MAX,
         };
         let mut outputs = 0..0;
         let steps = self.steps.iter().map(move |planned| {
             outputs = outputs.end..outputs.end + planned.targets.len();
-            let Steps { step, end, routes, .. } = planned.steps;
+            let Steps { step, end, routes, tap, .. } = planned.steps;
             let choices = if routes { outputs.len() } else { 1 };
             let fast = if routes { planned.fast_choices() } else { 1 };
             let (id, outputs) = (planned.element, outputs.clone());
             let next = planned.targets.first().map_or(NOWHERE, |&first| self.op_of(first));
-            Op { next, end, id, outputs, choices, fast, ..blank(step) }
+            Op { next, end, id, outputs, choices, fast, tap, ..blank(step) }
         });
         steps.chain(self.outs.iter().map(move |_| blank(leave)))
     }
@@ -194,7 +243,7 @@ impl From<Reached<'_>> for Entry {
     fn from(Reached { layout, first, steps }: Reached<'_>) -> Self {
         let of = |&at: &usize| &layout.steps[at];
         let mut inside: Vec<(usize, u64)> = Vec::new();
-        for step in steps.iter().skip(1).map(of) {
+        for step in steps.iter().skip(1).map(of).filter(|step| !step.is_tap()) {
             let (word, bit) = (step.frame as usize / 64, 1 << (step.frame % 64));
             match inside.iter_mut().find(|known| known.0 == word) {
                 Some((_, bits)) => *bits |= bit,
@@ -215,7 +264,7 @@ impl From<Reached<'_>> for Entry {
             inside,
             outs,
             ends: steps.iter().copied().filter(|at| of(at).steps.end.is_some()).collect(),
-            elements: steps.iter().map(|at| of(at).element).collect(),
+            elements: steps.iter().map(of).filter(|s| !s.is_tap()).map(|s| s.element).collect(),
             turn: super::SAMPLE,
             cycles: 0,
         }

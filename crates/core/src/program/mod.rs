@@ -96,7 +96,7 @@ struct Op {
     /// An element of the class that `step` and `end` are compiled for, once the step is linked.
     element: *const (),
     local: *mut (),
-    /// The element's number in the router.
+    /// The element's number in the router, or `usize::MAX` for an exit or a tap.
     id: usize,
     /// The range of its outputs among those of all steps.
     outputs: Range<usize>,
@@ -105,6 +105,8 @@ struct Op {
     fast: usize,
     /// The last batch of which packets were here.
     batch: u64,
+    /// The number of the tap that this is, or `usize::MAX`.
+    tap: usize,
 }
 
 impl Op {
@@ -148,6 +150,12 @@ impl Program {
                 (op.element, op.local) = (element, local);
             }
         }
+    }
+
+    /// Becomes another program for the same elements, not yet linked.
+    pub(crate) fn give_way(&mut self, other: Program) {
+        let shares = std::mem::take(&mut self.shares);
+        *self = Program { shares, ..other };
     }
 
     /// The step that is entered at a frame.
@@ -391,9 +399,15 @@ impl Program {
     /// now on come after them.
     fn hand_over_from(&mut self, at: usize, cx: &mut Context) {
         for output in self.ops[at].outputs.clone() {
-            let target = self.targets[output] as usize;
-            if let Some(out) = target.checked_sub(self.steps).filter(|_| target != NOWHERE as usize)
-            {
+            let mut target = self.targets[output] as usize;
+            let Some(op) = self.ops.get(target).filter(|op| op.id == usize::MAX) else { continue };
+            if op.tap != usize::MAX {
+                let next = op.next as usize;
+                // SAFETY: it is the step of a tap.
+                unsafe { show(self, target, cx) };
+                target = next;
+            }
+            if let Some(out) = target.checked_sub(self.steps) {
                 // SAFETY: the step is one of those by which packets leave.
                 unsafe { leave(self, target, cx) };
                 self.outs[out].hand_over(cx);
@@ -445,6 +459,23 @@ impl Program {
             }
         });
     }
+}
+
+/// The code of a step for a tap: shows the packets that wait there, in their seats, and passes them on.
+unsafe fn show(program: &mut Program, at: usize, cx: &mut Context) {
+    let op = &mut program.ops[at];
+    let (packets, count) = (std::mem::take(&mut op.waiting), std::mem::take(&mut op.count));
+    let (tap, next) = (op.tap, op.next as usize);
+    if packets == 0 {
+        return;
+    }
+    for place in places(packets) {
+        // SAFETY: the packets that wait are in their seats.
+        let packet = unsafe { program.tile.take(place) };
+        cx.show(tap, &packet, count as usize);
+        program.tile.put(place, packet);
+    }
+    program.wait_at(next, packets, count);
 }
 
 /// The code of a step for an exit of the program.

@@ -22,6 +22,8 @@ pub struct Steps {
     /// Whether the element chooses among its outputs.
     pub(super) routes: bool,
     pub(crate) instantiate: Instantiate,
+    /// The number of a tap.
+    pub(super) tap: usize,
 }
 
 impl Steps {
@@ -36,7 +38,13 @@ impl Steps {
                 let element = element.downcast::<E>().ok()?;
                 Some(Box::new(Instance::per_packet(element, treat_batch::<E>)))
             },
+            tap: usize::MAX,
         }
+    }
+
+    /// For a tap, which is no element.
+    pub(super) fn of_tap(tap: usize) -> Self {
+        Self { step: super::show, end: None, routes: false, instantiate: |_| None, tap }
     }
 }
 

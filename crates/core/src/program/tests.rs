@@ -1,6 +1,7 @@
 //! Graphs that run as programs, compared with the same graphs run element by element.
 
 mod classes;
+mod observed;
 
 use std::collections::BTreeMap;
 

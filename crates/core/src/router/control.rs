@@ -228,7 +228,8 @@ impl Router {
             let order_shows = class.shows_packets || (class.ordered && self.clock.is_virtual());
             order_shows && member.shows()
         };
-        self.goes_singly.store(self.members.iter().any(shows), Relaxed);
+        let singly = self.observations.is_singly() || self.members.iter().any(shows);
+        self.goes_singly.store(singly, Relaxed);
     }
 
     /// Whether each packet goes its whole way before the next one.

@@ -43,6 +43,7 @@ use crate::clock::Clock;
 use crate::graph::{Class, Link, Links, PortKind};
 use crate::names::NameTable;
 use crate::needs::Need;
+use crate::observe::{Observation, Observations, Observing};
 use crate::phase::Phases;
 use crate::plan::{Draft, Plan};
 use crate::random::Random;
@@ -82,6 +83,7 @@ pub struct Router {
     /// What will run in place of this one; its type is known to `run` alone.
     successor: Lock<Option<Box<dyn Any + Send>>>,
     pause: Pause,
+    observations: Arc<Observations>,
 }
 
 /// What a router is made of.
@@ -138,10 +140,12 @@ impl Member {
 impl From<Parts> for Router {
     fn from(parts: Parts) -> Self {
         let Parts { members, connections, texts, names, services, clock, plan, draft } = parts;
+        let wakers: Arc<[Arc<Waker>]> = (0..plan.threads).map(|_| Arc::new(Waker::new())).collect();
         let counts = || (0..=members.len()).map(|_| NodeStats::default()).collect();
         Self {
             by_name: members.iter().enumerate().map(|(id, e)| (e.name.clone(), id)).collect(),
-            wakers: (0..plan.threads).map(|_| Arc::new(Waker::new())).collect(),
+            observations: Arc::new(Observations::new(wakers.clone())),
+            wakers,
             stats: (0..plan.threads).map(|_| counts()).collect(),
             devices: services.get(),
             members,
@@ -321,6 +325,18 @@ impl Router {
 
     pub(crate) fn take_successor<T: Any>(&self) -> Option<Box<T>> {
         self.successor.lock().take()?.downcast().ok()
+    }
+
+    /// Watches packets, until the guard is dropped. Each thread begins and ends with that in its next round. The
+    /// observation ends with the router, too: one that takes its place is observed by itself.
+    pub fn observe(&self, observation: Observation) -> Observing {
+        let observing = self.observations.add(observation);
+        self.heed_order();
+        observing
+    }
+
+    pub(crate) fn observations(&self) -> &Arc<Observations> {
+        &self.observations
     }
 
     /// The signals that elements listen to.

@@ -126,7 +126,6 @@ fn workers(router: &Arc<Router>, elements: &Arc<Elements>, seed: u64) -> Vec<Wor
             true => layout(elements, reached, &wiring),
             false => Layout::default(),
         };
-        let program = layout.program(wiring.frames.len(), router.len());
         let cx = Context::from(Parts {
             thread,
             router: router.clone(),
@@ -135,7 +134,7 @@ fn workers(router: &Arc<Router>, elements: &Arc<Elements>, seed: u64) -> Vec<Wor
             source: elements.clone(),
             seed: seed.wrapping_add(thread as u64),
         });
-        let worker = Worker::new(cx, program, tasks);
+        let worker = Worker::new(cx, wiring.clone(), layout, tasks);
         for (timer, &(_, home)) in router.draft().timers.iter().zip(&plan.timers) {
             if home == thread {
                 timer.settle(thread, worker.inbox().clone(), router.wakers()[thread].clone());

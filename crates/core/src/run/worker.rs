@@ -5,9 +5,10 @@ use std::time::Instant;
 
 use super::roster::{HandedOver, Roster};
 use crate::drops::Reason;
-use crate::engine::{Context, Node};
+use crate::engine::{Context, Node, Taps};
+use crate::graph::Wiring;
 use crate::memory::Batch;
-use crate::program::Program;
+use crate::program::{Layout, Program};
 use crate::schedule::{Inbox, Task, TimerQueue, Waker};
 use crate::time::Timestamp;
 
@@ -21,6 +22,15 @@ pub(super) struct Worker {
     /// How many timers have run.
     timers_run: u64,
     waker: Arc<Waker>,
+    plain: Plain,
+    /// How often what is observed had changed when this thread last looked.
+    observed: u64,
+}
+
+/// What a thread runs while nothing is observed.
+struct Plain {
+    wiring: Arc<Wiring>,
+    layout: Layout,
 }
 
 impl Drop for Worker {
@@ -32,11 +42,25 @@ impl Drop for Worker {
 
 /// One round of the thread's loop, in parts.
 impl Worker {
-    pub(super) fn new(mut cx: Context, mut program: Program, tasks: Vec<Task>) -> Self {
+    pub(super) fn new(
+        mut cx: Context,
+        wiring: Arc<Wiring>,
+        layout: Layout,
+        tasks: Vec<Task>,
+    ) -> Self {
+        let mut program = layout.program(wiring.frames.len(), cx.nodes().len());
         program.link(cx.nodes_mut());
         let waker = cx.router().wakers()[cx.thread()].clone();
-        let timers = TimerQueue::default();
-        Self { cx, program, roster: Roster::new(tasks), timers, timers_run: 0, waker }
+        Self {
+            cx,
+            program,
+            roster: Roster::new(tasks),
+            timers: TimerQueue::default(),
+            timers_run: 0,
+            waker,
+            plain: Plain { wiring, layout },
+            observed: 0,
+        }
     }
 
     /// Runs each scheduled task once, and the elements downstream of what it sent. Returns whether one did
@@ -45,7 +69,7 @@ impl Worker {
         let mut worked = false;
         self.cx.begin_round();
         if self.roster.changes(&self.waker) {
-            worked |= self.roster.change(&self.waker, || handed_over(&self.cx));
+            worked |= self.change();
         }
         for at in 0..self.roster.tasks().len() {
             let task = &self.roster.tasks()[at];
@@ -61,6 +85,47 @@ impl Worker {
         }
         self.cx.note_work(worked);
         worked
+    }
+
+    /// Hands tasks over and accepts others, and looks for what is observed. Returns whether a task left.
+    #[cold]
+    fn change(&mut self) -> bool {
+        let left = self.roster.change(&self.waker, || handed_over(&self.cx));
+        if self.cx.router().observations().changes() != self.observed {
+            self.observe();
+        }
+        if self.cx.is_watched_singly() {
+            self.cx.measure_round();
+            self.waker.remind();
+        }
+        left
+    }
+
+    /// Watches what is observed from now on, and nothing else. Between two rounds no packet is in the program.
+    fn observe(&mut self) {
+        let router = self.cx.router().clone();
+        let (observations, observed) = router.observations().current();
+        self.observed = observed;
+        let Plain { wiring, layout } = &self.plain;
+        let frames = wiring.frames.len();
+        let program = if observations.is_empty() {
+            self.cx.set_taps(None, wiring.clone());
+            layout.program(frames, router.len())
+        } else {
+            let taps = Taps::new(&observations, router.connections(), wiring);
+            let layout = match taps.singly {
+                true => Layout::default(),
+                false => layout.tapped(&taps.outputs().collect()),
+            };
+            let wiring = Arc::new(taps.wire(wiring));
+            self.cx.set_taps(Some(Arc::new(taps)), wiring);
+            layout.program(frames, router.len())
+        };
+        self.program.share_all_out(&self.cx);
+        self.program.give_way(program);
+        self.program.link(self.cx.nodes_mut());
+        router.heed_order();
+        self.cx.heed_order();
     }
 
     /// Makes the state of elements anew, in memory near the running thread. Only before the first round.

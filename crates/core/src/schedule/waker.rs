@@ -21,7 +21,8 @@ pub(crate) struct Waker {
     /// When the thread was first woken since it fell asleep, on the clock of [`nanos`]; 0 when it was not.
     called: AtomicU64,
     moves: Lock<Moves>,
-    /// Who sends one calls the thread afterwards: a thread that has heard the call sees this, too.
+    /// Whether to look for moves, or for what is announced. Who sets this calls the thread afterwards: a thread that has
+    /// heard the call sees this, too.
     has_moves: AtomicBool,
     rest: Rest,
 }
@@ -183,6 +184,18 @@ impl Waker {
         self.has_moves.store(true, Ordering::Relaxed);
         drop(moves);
         self.wake();
+    }
+
+    /// Has the thread look for what else is new between two rounds, where it looks for moves.
+    pub(crate) fn announce(&self) {
+        self.remind();
+        self.wake();
+    }
+
+    /// [`announce`](Self::announce) by the thread itself.
+    pub(crate) fn remind(&self) {
+        let moves = self.moves.lock();
+        self.has_moves.store(!moves.is_closed, Ordering::Relaxed);
     }
 
     /// The thread has ended and takes no task any more. A task knows the wakers: one that waits here would keep them, and

@@ -1,6 +1,7 @@
 //! What a running element acts through: its outputs and inputs, drops, the time.
 
 mod running;
+mod watched;
 
 use std::cell::Cell;
 use std::sync::Arc;
@@ -11,8 +12,9 @@ use super::dispatch::Waiting;
 use super::node::{Node, Nodes};
 use super::published::Seat;
 use super::round::Rounds;
+use super::taps::Taps;
 use crate::drops::Reason;
-use crate::graph::{NOWHERE, Wiring};
+use crate::graph::{NOWHERE, TAPPED, Wiring};
 use crate::memory::{Batch, Drain, Packet, Ports};
 use crate::moment::{InRound, Moment, sealed};
 use crate::router::Router;
@@ -34,6 +36,10 @@ pub struct Context {
     router: Arc<Router>,
     /// One per element; the last one belongs to the engine.
     stats: Arc<[NodeStats]>,
+    /// The same, to count drops in; empty while something is watched, so that the check of the bounds, which there is
+    /// in any case, leads to whoever watches.
+    counted: Arc<[NodeStats]>,
+    taps: Option<Arc<Taps>>,
     rounds: Rounds,
     /// When a device ended the thread's sleep, until the first packets are sent on.
     woken: Option<Timestamp>,
@@ -78,9 +84,13 @@ impl Context {
                 self.here().sent.add(1);
                 self.waiting.add(frame, packet);
             }
-            None => {
-                self.drop(packet, reason);
-            }
+            None => match self.unwatched() {
+                Some(here) => {
+                    std::mem::drop(packet);
+                    here.add_drops(reason, 1);
+                }
+                None => self.push_through(port, packet, reason),
+            },
         }
     }
 
@@ -99,7 +109,19 @@ impl Context {
                 self.here().sent.add(batch.len() as u64);
                 self.waiting.add_batch(frame, batch);
             }
-            None => self.drop_batch(batch, Reason::Unconnected),
+            None => self.turn_away(port, batch, Reason::Unconnected),
+        }
+    }
+
+    /// Drops a batch for an output that is not connected.
+    #[inline]
+    fn turn_away(&mut self, port: usize, batch: &mut Batch, reason: Reason) {
+        match self.unwatched() {
+            Some(here) => {
+                here.add_drops(reason, batch.len() as u64);
+                batch.clear();
+            }
+            None => self.push_batch_through(port, batch, reason),
         }
     }
 
@@ -138,7 +160,7 @@ impl Context {
             [first, ..] if ports.iter().fold(0, |odd, port| odd | (port ^ first)) == 0 => {
                 match self.target(usize::from(*first)) {
                     Some(_) => self.push_batch(usize::from(*first), batch),
-                    None => self.drop_batch(batch, reason_to_drop(*first)),
+                    None => self.turn_away((*first).into(), batch, reason_to_drop(*first)),
                 }
             }
             _ if self.waiting.merges() && ports.iter().all(|&port| usize::from(port) < WAYS) => {
@@ -151,6 +173,10 @@ impl Context {
     /// Distributes a batch whose packets go to few ports, in a mixed order. Ports that lead to the same input
     /// share a batch, so that their packets keep their order.
     fn scatter(&mut self, batch: &mut Batch, ports: &[u16]) {
+        if self.unwatched().is_none() {
+            // Each packet is shown at its own output.
+            return batch.distribute(ports, |port, run| self.push_run(port, run));
+        }
         let mut ways: [Option<Batch>; WAYS] = [const { None }; WAYS];
         let mut way_of = [usize::MAX; WAYS];
         for (packet, &port) in batch.drain().zip(ports) {
@@ -185,10 +211,15 @@ impl Context {
                 self.here().sent.add(n as u64);
                 run.for_each(|packet| self.waiting.add(frame, packet));
             }
-            None => {
-                self.dropped(n, reason_to_drop(port));
-                run.for_each(drop);
-            }
+            None => match self.unwatched() {
+                Some(here) => {
+                    here.add_drops(reason_to_drop(port), n as u64);
+                    run.for_each(drop);
+                }
+                None => run.for_each(|packet| {
+                    self.push_through(port.into(), packet, reason_to_drop(port));
+                }),
+            },
         }
     }
 
@@ -201,12 +232,19 @@ impl Context {
         }
         let first = self.wiring.first_input[self.running.element] as usize;
         let end = self.wiring.first_input[self.running.element + 1] as usize;
-        let source = self.wiring.inputs[first..end].get(port).copied();
-        let Some((element, output)) = source.filter(|source| source.0 != NOWHERE) else {
+        let Some(&(element, output)) = self.wiring.inputs[first..end].get(port) else {
             return 0;
         };
+        if element >= TAPPED {
+            return self.pull_through(element, max, batch);
+        }
+        self.pull_from(element as usize, output as usize, max, batch)
+    }
+
+    /// Fills a batch from an output.
+    #[inline(always)]
+    fn pull_from(&mut self, element: usize, output: usize, max: usize, batch: &mut Batch) -> usize {
         let max = max.min(Batch::CAPACITY);
-        let element = element as usize;
         // An element that pulls from itself, around a loop, finds nothing as a rule.
         let Some(mut node) = self.nodes[element].take().or_else(|| self.enter_again(element))
         else {
@@ -214,7 +252,7 @@ impl Context {
         };
         self.charge();
         let puller = self.enter(element, 0);
-        node.pull(self, output as usize, max, batch);
+        node.pull(self, output, max, batch);
         self.nodes[element] = Some(node);
         let n = batch.len();
         self.here().sent.add(n as u64);
@@ -256,22 +294,26 @@ impl Context {
     /// [`PerPacket::aside`](crate::PerPacket::aside) can end with it.
     #[inline]
     pub fn drop(&mut self, packet: Packet, reason: Reason) -> Option<Packet> {
-        std::mem::drop(packet);
-        self.here().add_drops(reason, 1);
+        match self.unwatched() {
+            Some(here) => {
+                std::mem::drop(packet);
+                here.add_drops(reason, 1);
+            }
+            None => self.push_through(usize::MAX, packet, reason),
+        }
         None
     }
 
     /// Drops all packets of a batch and counts the reason.
     #[inline]
     pub fn drop_batch(&mut self, batch: &mut Batch, reason: Reason) {
-        self.here().add_drops(reason, batch.len() as u64);
-        batch.clear();
+        self.turn_away(usize::MAX, batch, reason);
     }
 
     /// Counts drops of packets that the element has already freed.
     #[inline]
     pub fn dropped(&mut self, n: usize, reason: Reason) {
-        self.here().add_drops(reason, n as u64);
+        self.dropped_at(self.running.element, n, reason);
     }
 
     /// Counts packets that the element made or a device received.
@@ -302,8 +344,9 @@ impl Context {
     /// the packets have been freed.
     #[inline]
     pub fn dropped_at(&mut self, element: usize, n: usize, reason: Reason) {
-        if let Some(there) = self.stats.get(element) {
-            there.add_drops(reason, n as u64);
+        match self.counted.get(element) {
+            Some(there) => there.add_drops(reason, n as u64),
+            None => self.tell_drops(element, reason, n),
         }
     }
 
@@ -364,7 +407,8 @@ impl Context {
     /// Whether push output `port` is connected.
     #[inline]
     pub fn is_connected(&self, port: usize) -> bool {
-        self.target(port).is_some()
+        port < self.running.outputs
+            && self.wiring.outputs[self.running.first_output + port] != NOWHERE
     }
 
     /// The router: handlers, other elements, services.
@@ -384,7 +428,13 @@ impl Context {
             return None;
         }
         let frame = self.wiring.outputs[self.running.first_output + port];
-        (frame != NOWHERE).then_some(frame)
+        (frame < TAPPED).then_some(frame)
+    }
+
+    /// The counts of the running element, unless something is watched.
+    #[inline]
+    fn unwatched(&self) -> Option<&NodeStats> {
+        self.counted.get(self.running.element)
     }
 
     #[inline]
@@ -442,6 +492,8 @@ impl From<Parts> for Context {
             rounds: Rounds::new(),
             woken: None,
             stats: router.stats_on(thread).clone(),
+            counted: router.stats_on(thread).clone(),
+            taps: None,
             router,
             running: Running { element: nodes.len(), ..Running::default() },
             mark: crate::cycles::now(),

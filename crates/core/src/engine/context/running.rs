@@ -16,13 +16,7 @@ impl Context {
     #[inline]
     pub(crate) fn begin_round(&mut self) {
         self.seat.begin_round();
-        let order = match self.router.goes_singly() {
-            true => Order::PacketByPacket,
-            false => Order::Merged,
-        };
-        if !self.waiting.has_order(order) {
-            self.waiting.set_order(order);
-        }
+        self.heed_order();
         let cycle = crate::cycles::now();
         let idle = cycle.wrapping_sub(self.mark).wrapping_mul(self.rounds.weight());
         self.here().cycles.add(idle);
@@ -32,10 +26,27 @@ impl Context {
         self.set_now(now);
     }
 
+    /// Runs inputs in the order that the router asks for.
+    #[inline(always)]
+    pub(crate) fn heed_order(&mut self) {
+        let order = match self.router.goes_singly() {
+            true => Order::PacketByPacket,
+            false => Order::Merged,
+        };
+        if !self.waiting.has_order(order) {
+            self.waiting.set_order(order);
+        }
+    }
+
     /// The tasks of the round have run, and whether one did anything.
     #[inline]
     pub(crate) fn note_work(&mut self, worked: bool) {
         self.rounds.note(worked);
+    }
+
+    /// The next round is measured, too, however busy the thread is.
+    pub(crate) fn measure_round(&mut self) {
+        self.rounds.note(false);
     }
 
     /// The start of the running element's time, in cycles.
@@ -147,7 +158,9 @@ impl Context {
     /// Drops a batch that waits at an input.
     #[cold]
     pub(crate) fn lose(&mut self, frame: usize, mut batch: Batch, reason: Reason) {
-        let stats = &self.stats[self.wiring.frames[frame].0 as usize];
+        let element = self.wiring.frames[frame].0 as usize;
+        self.show_drops(element, reason, &batch);
+        let stats = &self.stats[element];
         stats.received.add(batch.len() as u64);
         stats.add_drops(reason, batch.len() as u64);
         batch.clear();
