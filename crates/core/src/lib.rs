@@ -76,7 +76,7 @@ pub use output_file::OutputFile;
 pub use phase::Phase;
 pub use random::Random;
 pub use registry::{CLASSES, ClassInfo, Registry};
-pub use router::Router;
+pub use router::{GlobalHandlers, Router};
 pub use run::Engine;
 pub use schedule::{Notifier, Task, Timer};
 pub use stats::{Count, PerThread};

@@ -98,6 +98,8 @@ pub struct NodeStats {
     pub consumed: Tally,
     /// Time stamp counter cycles spent in the element, excluding other elements.
     pub cycles: Tally,
+    /// The same of runs of its tasks that found nothing to do, and of pulls that got no packet.
+    pub polling: Tally,
     drops: Drops,
 }
 
@@ -135,6 +137,15 @@ impl Default for Drops {
 }
 
 impl NodeStats {
+    /// Counts cycles: for packets, or of looking in vain for any.
+    #[inline]
+    pub(crate) fn spend(&self, cycles: u64, found: bool) {
+        match found {
+            true => self.cycles.add(cycles),
+            false => self.polling.add(cycles),
+        }
+    }
+
     /// Counts `n` drops.
     #[inline]
     pub fn add_drops(&self, reason: Reason, n: u64) {
@@ -165,8 +176,10 @@ pub struct ElementStats {
     pub created: u64,
     /// Packets that left the graph at the element.
     pub consumed: u64,
-    /// Cycles spent in the element.
+    /// Cycles spent in the element, without `polling`.
     pub cycles: u64,
+    /// Cycles of the element's tasks when they found nothing to do, and of pulls that got no packet.
+    pub polling: u64,
     /// Packets that the element holds now.
     pub held: u64,
     /// Drops: each reason that occurred, once, in the order of [`Reason::ALL`].
@@ -182,6 +195,7 @@ impl ElementStats {
         self.created += node.created.get();
         self.consumed += node.consumed.get();
         self.cycles += node.cycles.get();
+        self.polling += node.polling.get();
         for &reason in Reason::ALL {
             let n = node.drops(reason);
             if n == 0 {

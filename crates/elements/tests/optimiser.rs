@@ -125,7 +125,10 @@ fn compare(config: &str, rounds: &[Vec<Vec<u8>>]) -> usize {
             .enumerate()
             .map(|(id, element)| {
                 let stats = router.stats_of(id);
-                (element.name.to_owned(), ElementStats { batches: 0, cycles: 0, ..stats })
+                (
+                    element.name.to_owned(),
+                    ElementStats { batches: 0, cycles: 0, polling: 0, ..stats },
+                )
             })
             .collect();
         let handlers: Vec<_> = counts

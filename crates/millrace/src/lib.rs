@@ -21,6 +21,7 @@ mod drawing;
 mod forecast;
 mod lab;
 mod messages;
+mod model;
 mod output;
 mod report;
 pub mod sandbox;

@@ -22,7 +22,7 @@ use millrace_lang::{SourceId, Span};
 
 use crate::config::Loaded;
 use crate::consent::Guarded;
-use crate::report::{Ledger, Observed};
+use crate::model::{Model, Observed};
 
 /// What a router is to run with.
 #[derive(Clone, Debug, Default)]
@@ -144,8 +144,8 @@ pub(crate) enum Reach {
     Unguarded,
 }
 
-/// What elements are given beside the graph: devices, watched by `ledger`, and their addresses.
-pub(crate) fn services(reach: Reach, ledger: &Ledger) -> Services {
+/// What elements are given beside the graph: devices, watched for the model, their addresses, and the program's handlers.
+pub(crate) fn services(reach: Reach, model: &Model) -> Services {
     let mut services = Services::default();
     services.insert(match &reach {
         Reach::Network(network) => DeviceBook(Box::new(AddressesOf(network.clone()))),
@@ -156,7 +156,8 @@ pub(crate) fn services(reach: Reach, ledger: &Ledger) -> Services {
         Reach::Guarded => Arc::new(Guarded(Arc::new(Machine))),
         Reach::Unguarded => Arc::new(Machine),
     };
-    services.insert(Devices(Box::new(Observed::new(backend, ledger.clone()))));
+    services.insert(Devices(Box::new(Observed::new(backend, model.ledger().clone()))));
+    services.insert(model.handlers());
     services
 }
 

@@ -299,7 +299,9 @@ impl Router {
     pub fn global_handlers(&self) -> Vec<(String, bool, bool)> {
         let hot = self.services.get::<HotConfig>().is_some();
         let hot = hot.then_some((HOTCONFIG, false, true));
-        let all = GLOBAL.iter().copied().chain(hot);
+        let added = self.added.iter().flat_map(|added| added.iter());
+        let added = added.map(|own| (own.name(), own.is_readable(), own.is_writable()));
+        let all = GLOBAL.iter().copied().chain(hot).chain(added);
         let warps = |name: &str| name == TIMEWARP && !self.clock.is_virtual();
         all.map(|(name, read, write)| (name.to_owned(), read, write || warps(name))).collect()
     }
@@ -342,6 +344,9 @@ impl Router {
     /// # Errors
     /// There is no such handler, it cannot be read, or there is a parameter.
     pub fn read_global(&self, handler: &str, parameter: &[u8]) -> Result<Text, HandlerError> {
+        if let Some(added) = self.added.as_ref().and_then(|added| added.find(handler)) {
+            return added.call_read(self, parameter);
+        }
         if !parameter.is_empty() && self.access_of(None, handler).is_some_and(|(read, _)| read) {
             return Err(no_parameters(handler));
         }
@@ -386,6 +391,9 @@ impl Router {
     /// # Errors
     /// There is no such handler, it cannot be written, or it rejects the value.
     pub fn write_global(&self, handler: &str, text: &[u8]) -> Result<(), HandlerError> {
+        if let Some(added) = self.added.as_ref().and_then(|added| added.find(handler)) {
+            return added.call_write(self, text);
+        }
         match handler {
             HOTCONFIG => match self.services.get::<HotConfig>() {
                 Some(hot) => (hot.0)(&String::from_utf8_lossy(text)).map_err(HandlerError::Refused),

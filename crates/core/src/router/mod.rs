@@ -4,6 +4,7 @@
 
 mod control;
 mod counts;
+mod global;
 mod handler_call;
 mod handlers;
 mod messages;
@@ -20,11 +21,13 @@ mod warnings;
 use std::any::{Any, TypeId};
 use std::collections::HashMap;
 use std::sync::Arc;
-use std::sync::atomic::{AtomicBool, AtomicUsize};
+use std::sync::atomic::{AtomicBool, AtomicU64, AtomicUsize, Ordering::Relaxed};
 
 use millrace_lang::{Diagnostic, Span};
 
 pub use control::ElementInfo;
+pub use counts::Spent;
+pub use global::{GlobalHandler, GlobalHandlers};
 pub use handler_call::HandlerCall;
 pub use handlers::{ANY_HANDLER, Call, Handler, HandlerError, Handlers, IntoText, Text};
 pub use messages::in_locale;
@@ -84,6 +87,10 @@ pub struct Router {
     successor: Lock<Option<Box<dyn Any + Send>>>,
     pause: Pause,
     observations: Arc<Observations>,
+    /// How many routers ran before this one.
+    generation: AtomicU64,
+    /// Handlers that the program adds.
+    added: Option<Arc<GlobalHandlers>>,
 }
 
 /// What a router is made of.
@@ -148,6 +155,7 @@ impl From<Parts> for Router {
             wakers,
             stats: (0..plan.threads).map(|_| counts()).collect(),
             devices: services.get(),
+            added: services.get(),
             members,
             links: Links::new(connections),
             texts,
@@ -167,6 +175,7 @@ impl From<Parts> for Router {
             loads: Lock::default(),
             successor: Lock::default(),
             pause: Pause::default(),
+            generation: 0.into(),
         }
     }
 }
@@ -316,6 +325,16 @@ impl Router {
     /// Random numbers in Click's sequence, for handlers and for what elements decide rarely.
     pub fn random(&self) -> &Arc<Random> {
         &self.random
+    }
+
+    /// How many configurations ran before this one, which has replaced the last of them.
+    pub fn generation(&self) -> u64 {
+        self.generation.load(Relaxed)
+    }
+
+    /// This router runs in place of another one.
+    pub(crate) fn follows(&self, old: &Self) {
+        self.generation.store(old.generation() + 1, Relaxed);
     }
 
     /// Sets what will run in place of this router.

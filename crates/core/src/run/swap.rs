@@ -27,6 +27,7 @@ impl Router {
         let told = Instant::now();
         let successor = move |old: &Engine| {
             take_state(&engine, &old.router);
+            engine.router.follows(&old.router);
             engine.router.pauses_since(told);
             let router = engine.router.clone();
             let clean_up = move |mut old: Engine| {

@@ -79,7 +79,7 @@ impl Worker {
             task.begin();
             let (element, index) = (task.element(), task.index());
             let start = self.cx.mark();
-            worked |= self.cx.run_node(element, index, |node, cx| node.run_task(cx));
+            worked |= self.cx.run_task(element, index);
             self.run_waiting();
             self.roster.tasks()[at].add_cycles(self.cx.cycles_since(start));
         }

@@ -10,11 +10,13 @@ use millrace_core::{Lock, Router};
 use super::options::Options;
 use super::{build, complain, read, sockets};
 use crate::config::Origin;
+use crate::model::Model;
 use crate::signals::{Inbox, StopOnSignal};
 
 /// The router that runs at the moment.
 pub(super) struct HotSwap {
     options: Options,
+    model: Model,
     state: Lock<State>,
     /// Notified when the engine runs.
     begun: Condvar,
@@ -43,7 +45,13 @@ const PATIENCE: Duration = Duration::from_secs(5);
 
 impl HotSwap {
     pub(super) fn new(options: Options) -> Self {
-        Self { options, state: Lock::default(), begun: Condvar::new(), replacing: Lock::default() }
+        Self {
+            options,
+            model: Model::default(),
+            state: Lock::default(),
+            begun: Condvar::new(),
+            replacing: Lock::default(),
+        }
     }
 
     /// The service that replaces the configuration.
@@ -53,6 +61,11 @@ impl HotSwap {
             Some(hot) => hot.replace(text),
             None => Err("the program ends".to_owned()),
         }))
+    }
+
+    /// When the first router began.
+    pub(super) fn model(&self) -> &Model {
+        &self.model
     }
 
     pub(super) fn start(&self, router: &Arc<Router>) {

@@ -27,7 +27,6 @@ use crate::dpdk::Running;
 use crate::forecast::{Outlook, Verdict};
 use crate::messages::complain_as_click as complain;
 use crate::output;
-use crate::report::Ledger;
 use crate::sandbox;
 use crate::session::{Affinity, Choices, Reach, configure, services, start_devices};
 use crate::signals::Early;
@@ -89,6 +88,7 @@ fn run(options: &Options) -> Result<ExitCode, Reported> {
         if !entered.holds {
             complain(format_args!("click: {}", entered.line()));
         }
+        hot.model().begin(&hot.router());
         hot.listen(inbox).map_err(refuse)?;
         let outcome = waiting.take().map(Engine::run).unwrap_or_default();
         outcome.complaints.into_iter().for_each(complain);
@@ -151,7 +151,7 @@ fn build(
         true => Reach::Unguarded,
         false => Reach::Guarded,
     };
-    let mut services = services(reach, &Ledger::default());
+    let mut services = services(reach, &hot.model().of_next_router());
     if options.reconfigure {
         services.insert(HotSwap::service(hot));
     }

@@ -8,7 +8,7 @@ use crate::config::{Input, Loaded, Origin, Variable, load};
 use crate::dpdk::DpdkOptions;
 use crate::forecast::Outlook;
 use crate::messages::{complain, say, show, tally};
-use crate::report::Ledger;
+use crate::model::Model;
 use crate::session::{Choices, Reach, configure, services};
 
 /// Reports all errors of configurations, without opening a device
@@ -51,7 +51,7 @@ impl Check {
 /// Checks one configuration; returns true if it could run.
 fn check(origin: &Origin, variables: &[Variable]) -> anyhow::Result<bool> {
     let mut loaded = load(origin, variables, None)?;
-    let options = Choices::default().options(services(Reach::Guarded, &Ledger::default()))?;
+    let options = Choices::default().options(services(Reach::Guarded, &Model::default()))?;
     let router = configure(&mut loaded, options);
     let advice = router.iter().flat_map(|router| router.advice());
     let memory = router.as_ref().map(|router| Outlook::of(router).line());

@@ -8,8 +8,8 @@ use clap::ValueEnum;
 use crate::config::{Input, load};
 use crate::drawing::{Drawing, dot, mermaid, svg};
 use crate::messages::show;
+use crate::model::Model;
 use crate::output;
-use crate::report::Ledger;
 use crate::session::{Choices, Reach, configure, services};
 
 /// Draws a configuration: elements, ports and connections
@@ -40,7 +40,7 @@ impl Graph {
         let (origin, variables) = self.input.resolve()?;
         let mut loaded = load(&origin, &variables, None)?;
         let drawable = !loaded.has_errors();
-        let options = Choices::default().options(services(Reach::Guarded, &Ledger::default()))?;
+        let options = Choices::default().options(services(Reach::Guarded, &Model::default()))?;
         let router = configure(&mut loaded, options);
         show(&loaded.diagnostics, &loaded.map);
         if drawable {

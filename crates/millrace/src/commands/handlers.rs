@@ -9,8 +9,8 @@ use millrace_lang::nearest;
 
 use crate::config::{Input, load};
 use crate::messages::show;
+use crate::model::Model;
 use crate::output;
-use crate::report::Ledger;
 use crate::session::{Choices, Reach, configure, services};
 
 /// Lists the handlers of a configuration's elements: r means readable, w means writable
@@ -31,7 +31,7 @@ impl Handlers {
         let (input, element) = self.split();
         let (origin, variables) = input.resolve()?;
         let mut loaded = load(&origin, &variables, None)?;
-        let options = Choices::default().options(services(Reach::Guarded, &Ledger::default()))?;
+        let options = Choices::default().options(services(Reach::Guarded, &Model::default()))?;
         let router = configure(&mut loaded, options);
         show(&loaded.diagnostics, &loaded.map);
         let Some(router) = router else { return Ok(ExitCode::FAILURE) };

@@ -15,8 +15,8 @@ use crate::config::{Input, load};
 use crate::dpdk::{DpdkOptions, Running};
 use crate::forecast::Outlook;
 use crate::messages::show;
+use crate::model::Model;
 use crate::output;
-use crate::report::Ledger;
 use crate::session::{Affinity, Choices, Reach, configure, services};
 
 /// Prints the devices, queues, threads and cores that a router would use, and why; opens no device
@@ -67,7 +67,7 @@ impl Plan {
             machine: self.sys,
             ..Choices::default()
         };
-        let mut services = services(Reach::Guarded, &Ledger::default());
+        let mut services = services(Reach::Guarded, &Model::default());
         if let Some(method) = self.method {
             services.insert(DefaultMethod(method));
         }

@@ -24,8 +24,9 @@ use crate::dpdk::{DpdkOptions, Running};
 use crate::forecast::{Outlook, Verdict};
 use crate::lab::{self, Lab};
 use crate::messages::{complain, say, show};
+use crate::model::{Model, Snapshot};
 use crate::output;
-use crate::report::{self, Figures, Ledger, Live, Origin};
+use crate::report::{self, Live};
 use crate::sandbox;
 use crate::session::{Affinity, Choices, Reach, configure, services, set_buffers, start_devices};
 use crate::signals::{Early, StopOnSignal};
@@ -135,7 +136,7 @@ impl Run {
 
         let without_lab = lab.is_none().then_some(&loaded.graph);
         let _dpdk = Running::prepare(self.dpdk.dpdk.as_deref(), without_lab)?;
-        let ledger = Ledger::default();
+        let model = Model::default();
         let lab = lab.map(|spec| lab::build(&spec, &loaded.graph, self.seed)).transpose()?;
         let choices = Choices {
             threads: Some(self.threads),
@@ -151,7 +152,7 @@ impl Run {
             None if consents => Reach::Unguarded,
             None => Reach::Guarded,
         };
-        let mut services = services(reach, &ledger);
+        let mut services = services(reach, &model);
         if let Some(method) = self.method.take() {
             services.insert(DefaultMethod(method));
         }
@@ -187,7 +188,7 @@ impl Run {
                 return Ok(ExitCode::FAILURE);
             }
         };
-        ledger.announcement().iter().chain(&started).for_each(say);
+        model.ledger().announcement().iter().chain(&started).for_each(say);
         lab.iter().for_each(|lab| lab.attach(&router));
         lab.iter().flat_map(|lab| &lab.announcement).for_each(say);
         let servers = self.serve(&router)?;
@@ -205,24 +206,19 @@ impl Run {
             engine.stop_when_idle();
         }
 
-        let origin = Arc::new(Origin::new(&router));
-        let shown = (router.clone(), ledger.clone(), origin.clone());
-        let show = move || {
-            let (router, ledger, origin) = &shown;
-            let figures = Figures::take(router, ledger, origin);
-            say(report::summary(router, &figures));
-        };
+        model.begin(&router);
+        let shown = (router.clone(), model.clone());
+        let show = move || say(report::summary(&shown.1.snapshot(&shown.0)));
         let signals = StopOnSignal::start(inbox, router.clone(), show).context("signals")?;
-        let live =
-            self.table().then(|| Live::start(router.clone(), ledger.clone(), origin.clone()));
+        let live = self.table().then(|| Live::start(router.clone(), model.clone()));
         let live = live.transpose()?;
         let outcome = self.drive(engine)?;
         drop(servers);
         signals.router_has_ended();
         drop(live);
 
-        let figures = Figures::take(&router, &ledger, &origin);
-        let fine = self.conclude(&router, &figures, lab.as_ref(), &sandbox, &outcome.complaints)?;
+        let end = model.snapshot(&router);
+        let fine = self.conclude(&end, lab.as_ref(), &sandbox, &outcome.complaints)?;
         outcome.complaints.iter().for_each(complain);
         Ok(if fine { ExitCode::SUCCESS } else { ExitCode::FAILURE })
     }
@@ -310,8 +306,7 @@ impl Run {
     /// unaccounted for and the lab saw all that it expected.
     fn conclude(
         &self,
-        router: &Router,
-        figures: &Figures,
+        end: &Snapshot,
         lab: Option<&Lab>,
         sandbox: &sandbox::Summary,
         complaints: &[String],
@@ -319,15 +314,15 @@ impl Run {
         let lab = lab.map(|lab| (lab.report)());
         let fine = complaints.is_empty() && lab.as_ref().is_none_or(|report| report.complete);
         let text = if self.json {
-            let mut fields = report::json(router, figures);
-            fields.insert("complaints".to_owned(), json!(complaints));
-            fields.insert("sandbox".to_owned(), sandbox.json());
+            let mut fields = serde_json::to_value(end)?;
+            fields["complaints"] = json!(complaints);
+            fields["sandbox"] = sandbox.json();
             if let Some(report) = lab {
-                fields.insert("lab".to_owned(), report.json);
+                fields["lab"] = report.json;
             }
-            format!("{:#}\n", serde_json::Value::Object(fields))
+            format!("{fields:#}\n")
         } else {
-            let mut text = report::summary(router, figures);
+            let mut text = report::summary(end);
             if let Some(report) = lab {
                 text.push('\n');
                 text.push_str(&report.text);

@@ -109,7 +109,7 @@ mod tests {
 
     use super::*;
     use crate::config::{Origin, load};
-    use crate::report::Ledger;
+    use crate::model::Model;
     use crate::session::{Choices, Reach, configure, services};
 
     #[test]
@@ -118,7 +118,7 @@ mod tests {
             "FromDevice(eth0) -> Queue -> ToDevice(eth0); KernelTap(10.0.0.1/24) -> Discard;";
         let mut loaded = load(&Origin::Expression(text.to_owned()), &[], None).unwrap();
         let lab = build(&Spec::default(), &loaded.graph, 1).unwrap();
-        let services = services(Reach::Network(lab.network.clone()), &Ledger::default());
+        let services = services(Reach::Network(lab.network.clone()), &Model::default());
         let options = Choices::default().options(services).unwrap();
         let engine = initialize(configure(&mut loaded, options).unwrap(), 1).unwrap();
         lab.attach(engine.router());

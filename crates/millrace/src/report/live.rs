@@ -7,13 +7,12 @@ use std::thread::JoinHandle;
 use std::time::Duration;
 
 use millrace_core::Router;
-use millrace_core::stats::ElementStats;
 
-use super::figures::{Figures, Origin, cycles_per_packet, mean_batch, packets_in};
 use super::number::{mean, scaled};
 use super::summary::drops;
 use super::table::{Side, align};
-use super::{Ledger, devices::DeviceFigures};
+use crate::model::snapshot::Element;
+use crate::model::{Model, Snapshot};
 
 /// The time between two drawings.
 const PERIOD: Duration = Duration::from_secs(1);
@@ -26,19 +25,15 @@ pub(crate) struct Live {
 
 impl Live {
     /// Starts to draw the table of a running router on standard output.
-    pub(crate) fn start(
-        router: Arc<Router>,
-        ledger: Ledger,
-        origin: Arc<Origin>,
-    ) -> std::io::Result<Self> {
+    pub(crate) fn start(router: Arc<Router>, model: Model) -> std::io::Result<Self> {
         let (stop, stopped) = channel();
         let thread = std::thread::Builder::new().name("live".to_owned()).spawn(move || {
-            let mut before = Figures::take(&router, &ledger, &origin);
+            let mut before = model.snapshot(&router);
             let mut drawn = 0;
             while stopped.recv_timeout(PERIOD) == Err(RecvTimeoutError::Timeout) {
-                let now = Figures::take(&router, &ledger, &origin);
+                let now = model.snapshot(&router);
                 let (rows, columns) = terminal_size();
-                let lines = lines(&router, &before, &now, rows, columns);
+                let lines = lines(&before, &now, rows, columns);
                 if draw(&lines, drawn).is_err() {
                     // The terminal is closed.
                     return;
@@ -88,26 +83,21 @@ fn terminal_size() -> (usize, usize) {
 }
 
 /// The table of what happened between two moments, cut to the size of the terminal.
-fn lines(
-    router: &Router,
-    before: &Figures,
-    now: &Figures,
-    rows: usize,
-    columns: usize,
-) -> Vec<String> {
-    let seconds = (now.elapsed.saturating_sub(before.elapsed)).as_secs_f64().max(1e-9);
-    let mut lines = vec![format!("{:.0} s", now.elapsed.as_secs_f64())];
-    lines.extend(devices(before, now, seconds));
+fn lines(before: &Snapshot, now: &Snapshot, rows: usize, columns: usize) -> Vec<String> {
+    let mut passed = now.since(before);
+    passed.seconds = passed.seconds.max(1e-9);
+    let mut lines = vec![format!("{:.0} s", now.seconds)];
+    lines.extend(devices(&passed));
     let room = rows.saturating_sub(lines.len() + 3).max(1);
-    lines.extend(elements(router, before, now, seconds, room));
+    lines.extend(elements(now, &passed, room));
     for line in &mut lines {
         *line = line.chars().take(columns).collect();
     }
     lines
 }
 
-fn devices(before: &Figures, now: &Figures, seconds: f64) -> Vec<String> {
-    if now.devices.is_empty() {
+fn devices(passed: &Snapshot) -> Vec<String> {
+    if passed.devices.is_empty() {
         return Vec::new();
     }
     let heading = [
@@ -117,22 +107,17 @@ fn devices(before: &Figures, now: &Figures, seconds: f64) -> Vec<String> {
         ("BITS/S", Side::Right),
         ("PER BATCH", Side::Right),
     ];
-    let none = DeviceFigures::default();
-    let then = before.devices.iter().chain(std::iter::repeat(&none));
-    let rows: Vec<Vec<String>> = now
+    let rows: Vec<Vec<String>> = passed
         .devices
         .iter()
-        .zip(then)
-        .map(|(now, then)| {
-            let packets = now.packets.wrapping_sub(then.packets) as f64;
-            let bytes = now.bytes.wrapping_sub(then.bytes) as f64;
-            let batches = now.batches.wrapping_sub(then.batches);
+        .map(|device| {
+            let packets = device.packets as f64;
             vec![
-                now.device.clone(),
-                now.direction.to_owned(),
-                scaled(packets / seconds),
-                scaled(bytes * 8.0 / seconds),
-                mean((batches > 0).then(|| packets / batches as f64)),
+                device.device.clone(),
+                device.direction.clone(),
+                scaled(packets / passed.seconds),
+                scaled(device.bytes as f64 * 8.0 / passed.seconds),
+                mean((device.batches > 0).then(|| packets / device.batches as f64)),
             ]
         })
         .collect();
@@ -141,14 +126,8 @@ fn devices(before: &Figures, now: &Figures, seconds: f64) -> Vec<String> {
     lines
 }
 
-/// A line for each element. If there is no room for all, those with the most packets.
-fn elements(
-    router: &Router,
-    before: &Figures,
-    now: &Figures,
-    seconds: f64,
-    room: usize,
-) -> Vec<String> {
+/// A line for each element. If there is no room for all, those with the most packets. Drops are those since the start.
+fn elements(now: &Snapshot, passed: &Snapshot, room: usize) -> Vec<String> {
     let heading = [
         ("ELEMENT", Side::Left),
         ("PACKETS/S", Side::Right),
@@ -158,40 +137,27 @@ fn elements(
         ("HELD", Side::Right),
         ("DROPS", Side::Left),
     ];
-    let deltas: Vec<ElementStats> =
-        now.elements.iter().zip(&before.elements).map(|(now, then)| since(now, then)).collect();
-    let mut shown: Vec<usize> = router
-        .elements()
-        .enumerate()
-        .filter(|(_, element)| !element.class.information)
-        .map(|(id, _)| id)
-        .collect();
-    let packets = |id: &usize| deltas.get(*id).map_or(0, packets_in);
+    let all = passed.elements.iter().zip(&now.elements);
+    let mut shown: Vec<(&Element, &Element)> =
+        all.filter(|(element, _)| !element.information).collect();
     let left_out = shown.len().saturating_sub(room);
     if left_out > 0 {
-        shown.sort_by_key(|id| std::cmp::Reverse(packets(id)));
+        shown.sort_by_key(|(element, _)| std::cmp::Reverse(element.entered));
         shown.truncate(room.saturating_sub(1));
-        shown.sort_unstable();
+        shown.sort_unstable_by_key(|(element, _)| element.id);
     }
     let rows: Vec<Vec<String>> = shown
         .iter()
-        .filter_map(|&id| Some((id, deltas.get(id)?)))
-        .map(|(id, stats)| {
-            let bytes = |figures: &Figures| figures.bytes.get(id).copied().flatten();
-            let bits = match (bytes(now), bytes(before)) {
-                (Some(now), Some(before)) if now >= before => {
-                    scaled((now - before) as f64 * 8.0 / seconds)
-                }
-                _ => "-".to_owned(),
-            };
+        .map(|(element, now)| {
+            let bits = element.bytes.map(|bytes| scaled(bytes as f64 * 8.0 / passed.seconds));
             vec![
-                router.name_of(id).to_owned(),
-                scaled(packets_in(stats) as f64 / seconds),
-                bits,
-                mean(mean_batch(stats)),
-                mean(cycles_per_packet(stats)),
-                stats.held.to_string(),
-                drops(stats),
+                element.name.clone(),
+                scaled(element.entered as f64 / passed.seconds),
+                bits.unwrap_or_else(|| "-".to_owned()),
+                mean(element.mean_batch),
+                mean(element.cycles_per_packet),
+                element.held.to_string(),
+                drops(now),
             ]
         })
         .collect();
@@ -200,21 +166,6 @@ fn elements(
         lines.push(format!("and {} more", left_out + 1));
     }
     lines
-}
-
-/// The difference between two moments of an element. The packets that it holds and its drops are those of the later
-/// one.
-fn since(now: &ElementStats, then: &ElementStats) -> ElementStats {
-    ElementStats {
-        received: now.received.wrapping_sub(then.received),
-        batches: now.batches.wrapping_sub(then.batches),
-        sent: now.sent.wrapping_sub(then.sent),
-        created: now.created.wrapping_sub(then.created),
-        consumed: now.consumed.wrapping_sub(then.consumed),
-        cycles: now.cycles.wrapping_sub(then.cycles),
-        held: now.held,
-        drops: now.drops.clone(),
-    }
 }
 
 #[cfg(test)]
@@ -227,24 +178,23 @@ mod tests {
     use crate::session::{Choices, Reach, configure, services};
 
     /// Two moments of a router, one second of the machine's time apart.
-    fn moments(text: &str) -> (Arc<Router>, Figures, Figures) {
+    fn moments(text: &str) -> (Snapshot, Snapshot) {
         let configuration = Configuration::Expression(text.to_owned());
         let mut loaded = load(&configuration, &[], None).unwrap();
-        let ledger = Ledger::default();
+        let model = Model::default();
         let choices = Choices { simtime: Some(1e9), ..Choices::default() };
-        let options = choices.options(services(Reach::Guarded, &ledger)).unwrap();
+        let options = choices.options(services(Reach::Guarded, &model)).unwrap();
         let router = configure(&mut loaded, options).unwrap();
         let mut engine = initialize(router, 1).unwrap();
         let router = engine.router().clone();
-        let origin = Origin::new(&router);
+        model.begin(&router);
         let mut moment = |seconds: i64| {
             engine.run_until(Timestamp::from_nanos((1_000_000_000 + seconds) * 1_000_000_000));
-            let mut figures = Figures::take(&router, &ledger, &origin);
-            figures.elapsed = Duration::from_secs(seconds.unsigned_abs());
-            figures
+            let mut snapshot = model.snapshot(&router);
+            snapshot.seconds = seconds as f64;
+            snapshot
         };
-        let (before, now) = (moment(1), moment(2));
-        (router, before, now)
+        (moment(1), moment(2))
     }
 
     const TEXT: &str = "RatedSource(DATA abcdefghij, RATE 100) -> c :: Counter -> q :: Queue(10) \
@@ -252,8 +202,8 @@ mod tests {
 
     #[test]
     fn the_table_shows_what_happened_in_the_last_second() {
-        let (router, before, now) = moments(TEXT);
-        let lines = lines(&router, &before, &now, 24, 100);
+        let (before, now) = moments(TEXT);
+        let lines = lines(&before, &now, 24, 100);
         assert_eq!(lines[0], "2 s");
         let cells = |line: usize| lines[line].split_whitespace().collect::<Vec<_>>();
         assert_eq!(cells(1)[..3], ["ELEMENT", "PACKETS/S", "BITS/S"]);
@@ -267,8 +217,8 @@ mod tests {
 
     #[test]
     fn the_table_fits_the_terminal() {
-        let (router, before, now) = moments(TEXT);
-        let lines = lines(&router, &before, &now, 7, 12);
+        let (before, now) = moments(TEXT);
+        let lines = lines(&before, &now, 7, 12);
         assert!(lines.len() < 7, "{lines:?}");
         assert!(lines.iter().all(|line| line.chars().count() <= 12), "{lines:?}");
         assert!(lines.last().unwrap().starts_with("and "), "{lines:?}");

@@ -2,35 +2,31 @@
 
 use std::fmt::Write;
 
-use millrace_core::Router;
-use millrace_core::stats::ElementStats;
-
-use super::Figures;
-use super::devices::DeviceFigures;
-use super::figures::{cycles_per_packet, mean_batch, packets_in, packets_out};
 use super::number::{mean, plural};
 use super::table::{Side, align};
+use crate::model::Snapshot;
+use crate::model::snapshot::{Delays, Device, Element, Worker};
 
 /// The summary: a line for each element and device, then whether every packet is accounted for.
-pub(crate) fn summary(router: &Router, figures: &Figures) -> String {
+pub(crate) fn summary(now: &Snapshot) -> String {
     let mut text = String::new();
     let mut add = |lines: Vec<String>| {
         for line in lines {
             let _ = writeln!(text, "{line}");
         }
     };
-    add(elements(router, figures));
-    if !figures.devices.is_empty() {
+    add(elements(now));
+    if !now.devices.is_empty() {
         add(vec![String::new()]);
-        add(devices(figures));
+        add(devices(now));
     }
     add(vec![String::new()]);
-    add(closing(router, figures));
-    add(rest(router, figures));
+    add(closing(now));
+    add(rest(now));
     text
 }
 
-fn elements(router: &Router, figures: &Figures) -> Vec<String> {
+fn elements(now: &Snapshot) -> Vec<String> {
     let heading = [
         ("ELEMENT", Side::Left),
         ("CLASS", Side::Left),
@@ -42,21 +38,21 @@ fn elements(router: &Router, figures: &Figures) -> Vec<String> {
         ("HELD", Side::Right),
         ("DROPS", Side::Left),
     ];
-    let rows: Vec<Vec<String>> = router
-        .elements()
-        .zip(&figures.elements)
-        .filter(|(element, _)| !element.class.information)
-        .map(|(element, stats)| {
+    let rows: Vec<Vec<String>> = now
+        .elements
+        .iter()
+        .filter(|element| !element.information)
+        .map(|element| {
             vec![
-                element.name.to_owned(),
-                element.class.name.to_owned(),
-                packets_in(stats).to_string(),
-                packets_out(stats).to_string(),
-                stats.batches.to_string(),
-                mean(mean_batch(stats)),
-                mean(cycles_per_packet(stats)),
-                stats.held.to_string(),
-                drops(stats),
+                element.name.clone(),
+                element.class.clone(),
+                element.entered.to_string(),
+                element.left.to_string(),
+                element.batches.to_string(),
+                mean(element.mean_batch),
+                mean(element.cycles_per_packet),
+                element.held.to_string(),
+                drops(element),
             ]
         })
         .collect();
@@ -64,12 +60,12 @@ fn elements(router: &Router, figures: &Figures) -> Vec<String> {
 }
 
 /// The drops by reason, such as `3 ttl expired, 1 bad checksum`.
-pub(super) fn drops(stats: &ElementStats) -> String {
-    let list: Vec<String> = stats.drops.iter().map(|(why, n)| format!("{n} {why}")).collect();
+pub(super) fn drops(element: &Element) -> String {
+    let list: Vec<String> = element.drops.iter().map(|(why, n)| format!("{n} {why}")).collect();
     list.join(", ")
 }
 
-fn devices(figures: &Figures) -> Vec<String> {
+fn devices(now: &Snapshot) -> Vec<String> {
     let heading = [
         ("DEVICE", Side::Left),
         ("WAY", Side::Left),
@@ -79,15 +75,15 @@ fn devices(figures: &Figures) -> Vec<String> {
         ("PER BATCH", Side::Right),
         ("LOST", Side::Right),
     ];
-    let rows: Vec<Vec<String>> = figures
+    let rows: Vec<Vec<String>> = now
         .devices
         .iter()
         .map(|device| {
             let batch = device.packets as f64 / device.batches as f64;
             vec![
                 device.device.clone(),
-                device.direction.to_owned(),
-                device.backend.to_owned(),
+                device.direction.clone(),
+                device.backend.clone(),
                 device.packets.to_string(),
                 device.bytes.to_string(),
                 mean((device.batches > 0).then_some(batch)),
@@ -99,21 +95,20 @@ fn devices(figures: &Figures) -> Vec<String> {
 }
 
 /// How long the threads slept, and how long it took them to continue after a wake-up.
-fn rest(router: &Router, figures: &Figures) -> Vec<String> {
-    let micros = |nanos: u64| format!("{:.1} us", nanos as f64 / 1e3);
-    let line = |thread: usize| {
-        let rest = router.rest_of(thread);
-        let share = rest.nanos as f64 / figures.elapsed.as_nanos().max(1) as f64;
-        let kinds = [
-            (rest.arrivals, "the arrival of a packet"),
-            (rest.calls, "another thread's call"),
-            (rest.alarms, "the end of a nap"),
+fn rest(now: &Snapshot) -> Vec<String> {
+    let micros = |seconds: f64| format!("{:.1} us", seconds * 1e6);
+    let line = |worker: &Worker| {
+        let share = worker.slept_seconds / now.seconds.max(1e-9);
+        let kinds: [(&Delays, &str); 3] = [
+            (&worker.arrivals, "the arrival of a packet"),
+            (&worker.calls, "another thread's call"),
+            (&worker.alarms, "the end of a nap"),
         ];
         let delays: Vec<String> = kinds
             .iter()
             .filter(|(delays, _)| delays.count > 0)
             .map(|(delays, what)| {
-                let (mean, most) = (micros(delays.mean()), micros(delays.longest));
+                let (mean, most) = (micros(delays.mean_seconds), micros(delays.longest_seconds));
                 match delays.count {
                     1 => format!("{mean} after {what}"),
                     n => format!("{mean} after {what} ({n} times, at most {most})"),
@@ -124,10 +119,10 @@ fn rest(router: &Router, figures: &Figures) -> Vec<String> {
             true => String::new(),
             false => format!("; at work {}", delays.join(", ")),
         };
-        let slept = format!("{} in {}", share_of(share), plural(rest.sleeps, "sleep"));
-        (rest.sleeps > 0).then(|| format!("Thread {thread} slept {slept}{awake}."))
+        let slept = format!("{} in {}", share_of(share), plural(worker.sleeps, "sleep"));
+        (worker.sleeps > 0).then(|| format!("Thread {} slept {slept}{awake}.", worker.thread))
     };
-    (0..router.plan().threads).filter_map(line).collect()
+    now.workers.iter().filter_map(line).collect()
 }
 
 /// A share as text, such as `42.0 % of the time`.
@@ -136,12 +131,11 @@ fn share_of(share: f64) -> String {
 }
 
 /// Names the devices whose packets the kernel copies. Millrace does not count these copies.
-fn copied_by_kernel(figures: &Figures) -> Option<String> {
-    let copied = |device: &&DeviceFigures| {
-        device.backend == "AF_XDP" && !device.zero_copy && device.packets > 0
-    };
+fn copied_by_kernel(now: &Snapshot) -> Option<String> {
+    let copied =
+        |device: &&Device| device.backend == "AF_XDP" && !device.zero_copy && device.packets > 0;
     let mut devices: Vec<&str> =
-        figures.devices.iter().filter(copied).map(|device| device.device.as_str()).collect();
+        now.devices.iter().filter(copied).map(|device| device.device.as_str()).collect();
     devices.sort_unstable();
     devices.dedup();
     (!devices.is_empty()).then(|| {
@@ -153,52 +147,52 @@ fn copied_by_kernel(figures: &Figures) -> Option<String> {
 }
 
 /// The elapsed time, the copies, and whether every packet is accounted for.
-fn closing(router: &Router, figures: &Figures) -> Vec<String> {
-    let totals = figures.totals();
-    let virtual_time = match figures.virtual_time {
-        Some(time) => format!(" ({:.3} s of virtual time)", time.as_secs_f64()),
+fn closing(now: &Snapshot) -> Vec<String> {
+    let totals = now.totals;
+    let virtual_time = match now.virtual_seconds {
+        Some(seconds) => format!(" ({seconds:.3} s of virtual time)"),
         None => String::new(),
     };
     let mut lines = vec![format!(
         "In {:.3} s{virtual_time}: {} in = {} out + {} dropped + {} held.",
-        figures.elapsed.as_secs_f64(),
+        now.seconds,
         plural(totals.entered, "packet"),
         totals.left,
         totals.dropped,
         totals.held
     )];
-    let unbalanced: Vec<String> = router
-        .elements()
-        .zip(&figures.elements)
-        .filter(|(_, stats)| !stats.balanced())
-        .map(|(element, stats)| {
+    let unbalanced: Vec<String> = now
+        .elements
+        .iter()
+        .filter(|element| !element.balanced)
+        .map(|element| {
             format!(
                 "{} :: {}: {} in, but {} out + {} dropped + {} held",
                 element.name,
-                element.class.name,
-                packets_in(stats),
-                packets_out(stats),
-                stats.dropped(),
-                stats.held
+                element.class,
+                element.entered,
+                element.left,
+                element.dropped,
+                element.held
             )
         })
         .collect();
-    if unbalanced.is_empty() && totals.balanced() {
+    if totals.balanced {
         lines.push("Every packet is accounted for.".to_owned());
     } else {
         lines.push("Packets are NOT accounted for:".to_owned());
         lines.extend(unbalanced.into_iter().map(|line| format!("  {line}")));
     }
-    let copies: Vec<String> = figures
+    let copies: Vec<String> = now
         .copies
         .iter()
         .filter(|&(_, n)| n > 0)
-        .map(|(cause, n)| format!("{n} {}", cause.name()))
+        .map(|(cause, n)| format!("{n} {cause}"))
         .collect();
-    lines.push(match figures.copies.total() {
+    lines.push(match now.copies.total() {
         0 => "No packet's data was copied.".to_owned(),
         n => format!("Copies of packet data: {n} ({}).", copies.join(", ")),
     });
-    lines.extend(copied_by_kernel(figures));
+    lines.extend(copied_by_kernel(now));
     lines
 }

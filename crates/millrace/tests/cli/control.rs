@@ -94,6 +94,29 @@ fn handlers_are_read_and_written() {
 }
 
 #[test]
+fn the_snapshot_is_the_summary_of_the_moment() {
+    let running = Running::start(COUNTING);
+    assert!(running.read("handlers").stdout.contains("\nsnapshot\tr\n"));
+    let read = running.read("snapshot");
+    let snapshot: serde_json::Value = serde_json::from_str(&read.stdout).unwrap();
+    assert_eq!(snapshot["version"], 1);
+    assert_eq!(snapshot["phase"], "running");
+    assert_eq!(snapshot["pid"], running.child.id());
+    assert_eq!(snapshot["elements"][2]["queue"]["capacity"], 50);
+    let done = running.stop();
+    let summary: serde_json::Value = serde_json::from_str(&done.stdout).unwrap();
+    for (name, value) in snapshot.as_object().unwrap() {
+        assert!(summary.get(name).is_some(), "{name}");
+        if let Some(first) = value.get(0) {
+            let names = |value: &serde_json::Value| -> Vec<String> {
+                value.as_object().unwrap().keys().cloned().collect()
+            };
+            assert_eq!(names(first), names(&summary[name][0]), "{name}");
+        }
+    }
+}
+
+#[test]
 fn many_clients_are_served_at_once_while_packets_flow() {
     let running = Running::start(COUNTING);
     std::thread::scope(|scope| {

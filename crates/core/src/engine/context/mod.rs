@@ -250,13 +250,20 @@ impl Context {
         else {
             return 0;
         };
-        self.charge();
+        let before = if self.counts_cycles() { self.take_cycles() } else { 0 };
         let puller = self.enter(element, 0);
         node.pull(self, output, max, batch);
         self.nodes[element] = Some(node);
         let n = batch.len();
         self.here().sent.add(n as u64);
-        self.leave(puller);
+        if self.counts_cycles() {
+            let cycles = self.take_cycles();
+            self.here().spend(cycles, n > 0);
+            self.running = puller;
+            self.here().spend(before, n > 0);
+        } else {
+            self.running = puller;
+        }
         self.again = 0;
         if n > 0 {
             self.here().received.add(n as u64);

@@ -136,6 +136,21 @@ impl Context {
         result
     }
 
+    /// Runs a task of an element. Returns whether it did any work; if not, its cycles are polling.
+    #[inline]
+    pub(crate) fn run_task(&mut self, element: usize, index: usize) -> bool {
+        let Some(mut node) = self.nodes[element].take() else { return false };
+        let before = self.enter(element, index);
+        let worked = node.run_task(self);
+        if self.counts_cycles() {
+            let cycles = self.take_cycles();
+            self.here().spend(cycles, worked);
+        }
+        self.running = before;
+        self.nodes[element] = Some(node);
+        worked
+    }
+
     /// Runs the element at whose input a batch waits.
     #[inline]
     pub(crate) fn run_frame(&mut self, frame: usize, mut batch: Batch) {

@@ -13,6 +13,8 @@ use millrace_io::{
     RxQueue, TxOptions, TxQueue,
 };
 
+use super::snapshot::Device;
+
 /// The records of all opened devices.
 #[derive(Clone, Default)]
 pub(crate) struct Ledger(Arc<Lock<Vec<Opening>>>);
@@ -61,31 +63,6 @@ impl Account {
     }
 }
 
-/// The traffic of one direction of a device, all queues together.
-#[derive(Clone, Debug, Default, PartialEq, Eq)]
-pub(crate) struct DeviceFigures {
-    /// The device.
-    pub(crate) device: String,
-    /// `in` or `out`.
-    pub(crate) direction: &'static str,
-    /// The backend's name.
-    pub(crate) backend: &'static str,
-    /// True if packets are not copied between the device and the packet memory.
-    pub(crate) zero_copy: bool,
-    /// How many queues there are.
-    pub(crate) queues: usize,
-    /// Packets.
-    pub(crate) packets: u64,
-    /// Their bytes, including Ethernet headers.
-    pub(crate) bytes: u64,
-    /// The batches in which they were received or sent.
-    pub(crate) batches: u64,
-    /// Packets that the device lost because no thread received them in time, as last read.
-    pub(crate) lost: u64,
-    /// Packets larger than the device accepts, which were cut into segments, as last read.
-    pub(crate) segmented: u64,
-}
-
 impl Ledger {
     fn openings(&self) -> MutexGuard<'_, Vec<Opening>> {
         self.0.lock()
@@ -119,17 +96,17 @@ impl Ledger {
     }
 
     /// The traffic of each device so far.
-    pub(crate) fn figures(&self) -> Vec<DeviceFigures> {
+    pub(crate) fn devices(&self) -> Vec<Device> {
         let sum = |queues: &[Account], count: fn(&Meter) -> u64| {
             queues.iter().map(|queue| count(queue.meter())).sum()
         };
         let counts = |queues: &[Account]| {
             queues.iter().map(Account::counts).fold(QueueCounts::default(), |sum, one| sum + one)
         };
-        let figures = |opening: &Opening| DeviceFigures {
+        let device = |opening: &Opening| Device {
             device: opening.device.clone(),
-            direction: opening.direction,
-            backend: opening.capabilities.backend,
+            direction: opening.direction.to_owned(),
+            backend: opening.capabilities.backend.to_owned(),
             zero_copy: opening.capabilities.zero_copy,
             queues: opening.queues.len(),
             packets: sum(&opening.queues, Meter::packets),
@@ -138,7 +115,7 @@ impl Ledger {
             lost: counts(&opening.queues).lost,
             segmented: counts(&opening.queues).segmented,
         };
-        self.openings().iter().map(figures).collect()
+        self.openings().iter().map(device).collect()
     }
 }
 
@@ -342,10 +319,10 @@ mod tests {
         assert_eq!(rx[0].counts().lost, 7);
         drop((rx, tx));
 
-        let figures = ledger.figures();
-        assert_eq!((figures[0].packets, figures[0].bytes, figures[0].batches), (4, 10, 2));
-        assert_eq!(figures[0].lost, 7);
-        assert_eq!((figures[1].packets, figures[1].bytes, figures[1].batches), (1, 3, 1));
+        let devices = ledger.devices();
+        assert_eq!((devices[0].packets, devices[0].bytes, devices[0].batches), (4, 10, 2));
+        assert_eq!(devices[0].lost, 7);
+        assert_eq!((devices[1].packets, devices[1].bytes, devices[1].batches), (1, 3, 1));
         let lines = [
             "eth0: receives by small on 1 queue",
             "eth0: promiscuous mode is on",
