@@ -19,6 +19,7 @@ pub mod control;
 mod dpdk;
 mod drawing;
 mod forecast;
+mod http;
 mod lab;
 mod messages;
 mod model;

@@ -22,6 +22,7 @@ use crate::consent;
 use crate::control::{Access, Address, Manners, Server};
 use crate::dpdk::{DpdkOptions, Running};
 use crate::forecast::{Outlook, Verdict};
+use crate::http;
 use crate::lab::{self, Lab};
 use crate::messages::{complain, say, show};
 use crate::model::{Model, Snapshot};
@@ -103,7 +104,12 @@ pub(crate) struct Run {
     #[arg(short = 'u', long = "unix-socket", value_name = "PATH")]
     unix_socket: Vec<PathBuf>,
 
-    /// Clients must first send the first line of this file; required if other machines can reach the port
+    /// Serves JSON, events and metrics over HTTP, on a TCP port of this machine or a Unix socket
+    #[arg(long, value_name = "[ADDRESS:]PORT|unix:PATH", value_parser = http::address)]
+    http: Vec<Address>,
+
+    /// Clients must send the first line of this file: with AUTH, or over HTTP as bearer token, where reads of this machine
+    /// need none; required if other machines can reach the port
     #[arg(long, value_name = "FILE")]
     token_file: Option<PathBuf>,
 
@@ -191,18 +197,22 @@ impl Run {
         model.ledger().announcement().iter().chain(&started).for_each(say);
         lab.iter().for_each(|lab| lab.attach(&router));
         lab.iter().flat_map(|lab| &lab.announcement).for_each(say);
-        let servers = self.serve(&router)?;
+        let token = self.token()?;
+        let servers = self.serve(&router, token.clone())?;
+        let sites = self.serve_http(&router, &model, &token)?;
         let inbox = early.settle().context("signals")?;
-        let sandbox = self.sandbox.enter(&router, &self.unix_socket, false).context("threads")?;
+        let sandbox =
+            self.sandbox.enter(&router, &self.socket_files(), false).context("threads")?;
         say(sandbox.line());
         servers.iter().for_each(|server| say(format_args!("control socket: {}", server.address())));
+        sites.iter().for_each(|site| say(format_args!("http: {}", site.url())));
         if self.token_file.is_none() && !self.port.is_empty() {
             say(
                 "warning: every user of this machine can connect to the control port, and write handlers: \
                  --token-file asks for a token, and -u makes a socket for you alone",
             );
         }
-        if servers.is_empty() {
+        if servers.is_empty() && sites.is_empty() {
             engine.stop_when_idle();
         }
 
@@ -213,7 +223,7 @@ impl Run {
         let live = self.table().then(|| Live::start(router.clone(), model.clone()));
         let live = live.transpose()?;
         let outcome = self.drive(engine)?;
-        drop(servers);
+        drop((servers, sites));
         signals.router_has_ended();
         drop(live);
 
@@ -254,11 +264,36 @@ impl Run {
         }
     }
 
-    fn serve(&self, router: &Arc<Router>) -> anyhow::Result<Vec<Server>> {
+    /// The files of the sockets that are removed at the end.
+    fn socket_files(&self) -> Vec<PathBuf> {
+        let over_http = self.http.iter().filter_map(|address| match address {
+            Address::Unix(path) => Some(path),
+            Address::Tcp { .. } => None,
+        });
+        self.unix_socket.iter().chain(over_http).cloned().collect()
+    }
+
+    fn token(&self) -> anyhow::Result<Option<Arc<str>>> {
+        let token = self.token_file.as_deref().map(Access::token_in).transpose();
+        token.map_err(anyhow::Error::msg).context("--token-file")
+    }
+
+    fn serve_http(
+        &self,
+        router: &Arc<Router>,
+        model: &Model,
+        token: &Option<Arc<str>>,
+    ) -> anyhow::Result<Vec<http::Server>> {
+        let start = |address: &Address| {
+            http::Server::start(address, router.clone(), model.clone(), token.clone())
+                .with_context(|| format!("--http {address}"))
+        };
+        self.http.iter().map(start).collect()
+    }
+
+    fn serve(&self, router: &Arc<Router>, token: Option<Arc<str>>) -> anyhow::Result<Vec<Server>> {
         let sockets = self.unix_socket.iter().cloned().map(Address::Unix);
         let mut servers = Vec::new();
-        let token = self.token_file.as_deref().map(Access::token_in).transpose();
-        let token = token.map_err(anyhow::Error::msg).context("--token-file")?;
         for address in self.port.iter().cloned().chain(sockets) {
             let access = Access { read_only: false, token: token.clone() };
             let manners = Manners { access, announces: None };

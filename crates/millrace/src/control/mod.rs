@@ -8,3 +8,4 @@ mod server;
 pub use client::{Client, ClientError};
 pub use protocol::{Access, GREETING, LONGEST_COMMAND, Session, Target};
 pub use server::{Address, Manners, Server};
+pub(crate) use server::{SocketFile, bind_tcp, bind_unix, must_have_token};

@@ -100,8 +100,8 @@ impl fmt::Display for Address {
 /// An open control socket. When it is dropped, it answers pending commands and closes.
 pub struct Server {
     address: Address,
-    /// The file of a Unix socket, by device and inode.
-    file: Option<(u64, u64)>,
+    /// The file of a Unix socket, removed at the end.
+    file: Option<SocketFile>,
     shared: Arc<Shared>,
     listener: Option<gate::Thread>,
 }
@@ -158,14 +158,10 @@ impl Server {
         target: Arc<dyn Target>,
         manners: Manners,
     ) -> io::Result<Self> {
-        if !address.is_local() && manners.access.token.is_none() {
-            let why = "other machines can reach this address: set a token, or use a loopback \
-                       address";
-            return Err(io::Error::new(ErrorKind::PermissionDenied, why));
-        }
+        must_have_token(address, &manners.access)?;
         let (listener, address) = Listener::bind(address)?;
         let file = match &address {
-            Address::Unix(path) => file_of(path),
+            Address::Unix(path) => SocketFile::of(path),
             Address::Tcp { .. } => None,
         };
         let shared = Arc::new(Shared {
@@ -204,13 +200,7 @@ impl Drop for Server {
         clients.iter().for_each(|client| drop(client.stream.end()));
         wait_for(&mut clients);
         // A thread that is left waits for a handler, and ends after the handler.
-        if let Address::Unix(path) = &self.address
-            && self.file.is_some()
-            && file_of(path) == self.file
-        {
-            // The file may have been removed meanwhile.
-            let _ = std::fs::remove_file(path);
-        }
+        self.file = None;
     }
 }
 
@@ -417,7 +407,7 @@ impl Listener {
     }
 }
 
-fn bind_tcp(host: IpAddr, port: u16, or_next: bool) -> io::Result<TcpListener> {
+pub(crate) fn bind_tcp(host: IpAddr, port: u16, or_next: bool) -> io::Result<TcpListener> {
     let mut port = port;
     loop {
         match TcpListener::bind((host, port)) {
@@ -431,7 +421,7 @@ fn bind_tcp(host: IpAddr, port: u16, or_next: bool) -> io::Result<TcpListener> {
 
 /// Binds a Unix socket that only its owner can open. A socket file that a crashed program left is replaced. Any other
 /// file is left alone, and symbolic links are not followed.
-fn bind_unix(path: &Path) -> io::Result<UnixListener> {
+pub(crate) fn bind_unix(path: &Path) -> io::Result<UnixListener> {
     let address = SocketAddrUnix::new(path)?;
     let socket =
         net::socket_with(AddressFamily::UNIX, SocketType::STREAM, SocketFlags::CLOEXEC, None)?;
@@ -456,9 +446,41 @@ fn bind_unix(path: &Path) -> io::Result<UnixListener> {
 /// The number of clients that can wait to be accepted.
 const BACKLOG: i32 = 128;
 
+/// The file of a Unix socket. It is removed when this is dropped, unless another one has its name by then.
+pub(crate) struct SocketFile {
+    path: PathBuf,
+    /// Its device and inode.
+    identity: (u64, u64),
+}
+
+impl SocketFile {
+    /// The file of this name.
+    pub(crate) fn of(path: &Path) -> Option<Self> {
+        Some(Self { path: path.to_owned(), identity: identity_of(path)? })
+    }
+}
+
+impl Drop for SocketFile {
+    fn drop(&mut self) {
+        if identity_of(&self.path) == Some(self.identity) {
+            // The file may have been removed meanwhile.
+            let _ = std::fs::remove_file(&self.path);
+        }
+    }
+}
+
 /// The device and inode of a file, without following a symbolic link.
-fn file_of(path: &Path) -> Option<(u64, u64)> {
+fn identity_of(path: &Path) -> Option<(u64, u64)> {
     path.symlink_metadata().ok().map(|file| (file.dev(), file.ino()))
+}
+
+/// Refuses to listen where other machines can connect, and no token keeps them out.
+pub(crate) fn must_have_token(address: &Address, access: &Access) -> io::Result<()> {
+    if address.is_local() || access.token.is_some() {
+        return Ok(());
+    }
+    let why = "other machines can reach this address: set a token, or use a loopback address";
+    Err(io::Error::new(ErrorKind::PermissionDenied, why))
 }
 
 enum Stream {

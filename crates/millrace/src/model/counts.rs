@@ -25,6 +25,16 @@ impl Counts {
         self.0.iter().fold(0, |sum, (_, n)| sum.wrapping_add(*n))
     }
 
+    /// Adds others' counts, by name.
+    pub(crate) fn add(&mut self, others: &Self) {
+        for (name, n) in others.iter() {
+            match self.0.iter_mut().find(|(own, _)| own == name) {
+                Some((_, sum)) => *sum = sum.wrapping_add(n),
+                None => self.0.push((name.to_owned(), n)),
+            }
+        }
+    }
+
     /// What was counted since `earlier`. A name stays, even if nothing was.
     pub(crate) fn since(&self, earlier: &Self) -> Self {
         self.iter()

@@ -15,6 +15,7 @@ use std::sync::{Arc, OnceLock};
 use millrace_core::Router;
 use millrace_core::router::{GlobalHandlers, HandlerError};
 
+#[cfg(test)]
 pub(crate) use counts::Counts;
 pub(crate) use devices::{Ledger, Observed};
 pub(crate) use snapshot::Snapshot;

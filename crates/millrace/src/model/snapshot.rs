@@ -3,7 +3,7 @@
 
 use serde::{Deserialize, Serialize};
 
-use super::Counts;
+use super::counts::Counts;
 
 /// A router at one moment.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]

@@ -7,6 +7,7 @@ mod click;
 mod control;
 mod gpu;
 mod gpu_driver;
+mod http;
 mod memory;
 mod pictures;
 mod run;
