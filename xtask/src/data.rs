@@ -21,6 +21,7 @@ pub(crate) fn fetch(data: Data) -> Result<PathBuf> {
         Data::Captures => tcpdump_captures(),
         Data::Nvrtc => nvrtc(),
         Data::Phrases => phrases(),
+        Data::Prometheus => prometheus(),
         Data::Routes => routes(),
         Data::Texts => texts(),
     }
@@ -36,6 +37,7 @@ fn place(data: Data) -> PathBuf {
         Data::Captures => "xtask/tcpdump-captures",
         Data::Nvrtc => "xtask/nvrtc-12.0.140",
         Data::Phrases => "xtask/phrases",
+        Data::Prometheus => "xtask/prometheus",
         Data::Routes => "xtask/routes",
         Data::Texts => "xtask/texts",
     })
@@ -88,6 +90,14 @@ fn phrases() -> Result<PathBuf> {
         );
         let tree = extract(work, "modsecurity-crs", "phrases of a web application firewall")?;
         Ok(tree.join("usr/share/modsecurity-crs/rules"))
+    })
+}
+
+/// A folder with the programs of Debian's package prometheus, which is not installed: that would start a service.
+fn prometheus() -> Result<PathBuf> {
+    once(place(Data::Prometheus), |work| {
+        println!("fetching Debian's package prometheus (10 MB of lists, 19 MB)");
+        Ok(extract(work, "prometheus", "Prometheus")?.join("usr/bin"))
     })
 }
 

@@ -39,11 +39,6 @@ const PACKAGES: &[Package] = &[
         purpose: "a second matcher of patterns",
     },
     Package { name: "valgrind", program: "valgrind", purpose: "instructions that hot loops take" },
-    Package {
-        name: "prometheus",
-        program: "promtool",
-        purpose: "a second opinion about metrics and alert rules",
-    },
     Package { name: "procps", program: "sysctl", purpose: "settings of the kernel's network" },
 ];
 

@@ -17,6 +17,8 @@ pub enum Data {
     Nvrtc,
     /// The phrases of the package modsecurity-crs, files `*.data`.
     Phrases,
+    /// The programs of the package prometheus: `prometheus` and `promtool`. Installing it would start a service.
+    Prometheus,
     /// The Internet's routes of the package python3-pyasn: `ipasn_20140513.dat` and others.
     Routes,
     /// Text and web pages of the package debian-policy.
@@ -25,8 +27,8 @@ pub enum Data {
 
 impl Data {
     /// All kinds.
-    pub const ALL: [Self; 5] =
-        [Self::Captures, Self::Nvrtc, Self::Phrases, Self::Routes, Self::Texts];
+    pub const ALL: [Self; 6] =
+        [Self::Captures, Self::Nvrtc, Self::Phrases, Self::Prometheus, Self::Routes, Self::Texts];
 
     /// The environment variable that names the folder.
     #[must_use]
@@ -35,6 +37,7 @@ impl Data {
             Self::Captures => crate::CAPTURES_VARIABLE,
             Self::Nvrtc => "MILLRACE_NVRTC",
             Self::Phrases => "MILLRACE_PHRASES",
+            Self::Prometheus => "MILLRACE_PROMETHEUS",
             Self::Routes => "MILLRACE_ROUTES",
             Self::Texts => "MILLRACE_TEXTS",
         }
@@ -47,6 +50,7 @@ impl Data {
             Self::Captures => "the captures",
             Self::Nvrtc => "the compiler for kernels",
             Self::Phrases => "the phrases",
+            Self::Prometheus => "Prometheus",
             Self::Routes => "the routes",
             Self::Texts => "the texts",
         }
