@@ -40,11 +40,16 @@ pub(super) const LABEL: usize = 256;
 /// Who offers a wrong token waits.
 pub(super) const WRONG_TOKEN: Duration = Duration::from_millis(200);
 
-/// Threads that ask the router.
+/// Threads that ask the router for clients; requests wait for one, and those that wait too long leave nothing behind.
 pub(super) const ASKING_THREADS: usize = 4;
 
-/// When the server stops, answers under way have this time.
-pub(super) const FAREWELL: Duration = Duration::from_millis(500);
+/// The maximum number of bytes of answers that clients have not read yet, for all of them together, and the unit in which
+/// they are counted.
+pub(super) const HELD: usize = 256 << 20;
+pub(super) const HELD_UNIT: usize = 1 << 10;
+
+/// When the server stops, answers under way have this time. Who tells the program to stop twice does not wait long.
+pub(super) const FAREWELL: Duration = Duration::from_millis(200);
 
 /// A stream whose peer must read what is written to it in time.
 pub(super) struct Patient<S> {

@@ -8,12 +8,13 @@ use hyper::body::{Body, Bytes, Incoming};
 use hyper::header::ACCEPT;
 use hyper::{Method, Request, StatusCode};
 use percent_encoding::percent_decode_str;
+use tokio::sync::{OwnedSemaphorePermit, Semaphore};
 use tokio::time::{sleep, timeout};
 
 use super::answer::{Answer, BYTES, Content, JSON, Refusal, TEXT, answer, json, whole};
 use super::events::Source;
 use super::guard::{self, Peer};
-use super::limits::{BODY, REQUEST, WRONG_TOKEN};
+use super::limits::{ASKING_THREADS, BODY, HELD, HELD_UNIT, REQUEST, WRONG_TOKEN};
 use super::metrics;
 use super::site::Site;
 use crate::control::Access;
@@ -33,9 +34,25 @@ const EVENTS: &str = "text/event-stream";
 
 /// All that answers need.
 pub(super) struct Desk {
-    pub(super) site: Arc<Site>,
-    pub(super) access: Access,
-    pub(super) events: Source,
+    site: Arc<Site>,
+    access: Access,
+    events: Source,
+    /// Room for answers in memory.
+    room: Arc<Semaphore>,
+    /// Threads that may ask the router.
+    asking: Arc<Semaphore>,
+}
+
+/// The bytes of an answer, and the room that they take until they are sent.
+struct Held {
+    bytes: Bytes,
+    _room: OwnedSemaphorePermit,
+}
+
+impl AsRef<[u8]> for Held {
+    fn as_ref(&self) -> &[u8] {
+        &self.bytes
+    }
 }
 
 /// What is asked of the router.
@@ -52,6 +69,11 @@ enum Question {
 }
 
 impl Desk {
+    pub(super) fn new(site: Arc<Site>, access: Access, events: Source) -> Self {
+        let room = Arc::new(Semaphore::new(HELD / HELD_UNIT));
+        Self { site, access, events, room, asking: Arc::new(Semaphore::new(ASKING_THREADS)) }
+    }
+
     /// Answers a request.
     pub(super) async fn answer(&self, peer: Peer, request: Request<Incoming>) -> Answer {
         match timeout(REQUEST, self.respond(peer, request)).await {
@@ -123,11 +145,31 @@ impl Desk {
         if !matches!(question, Question::Write(..)) {
             reads()?;
         }
+        let failed = || Refusal::new(StatusCode::INTERNAL_SERVER_ERROR, "the answer failed");
+        let thread = self.asking.clone().acquire_owned().await.map_err(|_| failed())?;
         let site = self.site.clone();
-        // On a thread that may wait.
-        let answered = tokio::task::spawn_blocking(move || ask(&site, question)).await;
-        let failed = |_| Refusal::new(StatusCode::INTERNAL_SERVER_ERROR, "the answer failed");
-        answered.map_err(failed)?
+        // On a thread that may wait. It is taken until the router has answered, even if the client does not wait for that.
+        let answered = tokio::task::spawn_blocking(move || {
+            let answer = ask(&site, question);
+            drop(thread);
+            answer
+        });
+        self.hold(answered.await.map_err(|_| failed())??)
+    }
+
+    /// Takes room for an answer until it is sent.
+    fn hold(&self, answer: Answer) -> Result<Answer, Refusal> {
+        let (head, Content::Whole(bytes)) = answer.into_parts() else {
+            return Err(Refusal::new(StatusCode::INTERNAL_SERVER_ERROR, "the answer failed"));
+        };
+        let units = u32::try_from(bytes.len().div_ceil(HELD_UNIT)).ok();
+        let room = units.and_then(|units| self.room.clone().try_acquire_many_owned(units).ok());
+        let Some(room) = room else {
+            let why = "clients ask for too much at a time";
+            return Err(Refusal::new(StatusCode::SERVICE_UNAVAILABLE, why));
+        };
+        let bytes = Bytes::from_owner(Held { bytes, _room: room });
+        Ok(Answer::from_parts(head, Content::Whole(bytes)))
     }
 }
 

@@ -116,14 +116,15 @@ fn serve(
     let runtime = tokio::runtime::Builder::new_current_thread()
         .enable_io()
         .enable_time()
-        .max_blocking_threads(ASKING_THREADS)
+        // One more for the events.
+        .max_blocking_threads(ASKING_THREADS + 1)
         .thread_name("http-asks")
         .build()?;
     runtime.block_on(async {
         let taker = site.clone();
         let (events, flow) = Source::new(move || take(taker.clone()));
         let flow = tokio::spawn(flow);
-        let desk = Arc::new(Desk { site, access, events });
+        let desk = Arc::new(Desk::new(site, access, events));
         let hall = Hall { desk, seats: Arc::new(Semaphore::new(CONNECTIONS)), stopped };
         match listener {
             Listener::Tcp(listener) => hall.receive(TcpListener::from_std(listener)?).await,

@@ -6,7 +6,6 @@ use std::os::unix::net::UnixStream;
 use std::time::Duration;
 
 use millrace_testkit::{Ended, Program};
-use rustix::process::Signal;
 use serde_json::Value;
 
 use crate::millrace_command;
@@ -126,7 +125,6 @@ impl Running {
     }
 
     pub(super) fn stop(self) -> Ended {
-        self.program.signal(Signal::INT).unwrap();
         let ended = self.program.stop().unwrap();
         assert!(ended.status.success(), "{:?}", ended.stderr);
         assert!(!ended.stderr.iter().any(|line| line.contains("panicked")), "{:?}", ended.stderr);

@@ -145,6 +145,34 @@ fn a_hundred_clients_are_served_and_no_more() {
 }
 
 #[test]
+fn answers_that_nobody_reads_take_limited_room() {
+    let chains =
+        |n| format!("Idle -> a_long_name_of_the_element_number_{n} :: Counter -> Discard;\n");
+    let running = Running::start(&(0..500).map(chains).collect::<String>());
+    let host = format!("Host: {}", running.host);
+    assert_eq!(running.get("/api/v1/snapshot").status, 200);
+    let before = taken(running.program.id());
+    // Each asks for some megabytes and reads nothing.
+    let many = request("GET", "/api/v1/snapshot", &[&host], b"");
+    let many = String::from_utf8(many).unwrap().replace("Connection: close\r\n", "").repeat(10);
+    let clients: Vec<TcpStream> = (0..40)
+        .map(|_| {
+            let mut stream = running.connect();
+            stream.write_all(many.as_bytes()).unwrap();
+            stream
+        })
+        .collect();
+    // Others are answered meanwhile, or after a while where a processor is slow.
+    for _ in 0..20 {
+        while running.get("/api/v1/handlers/version").status != 200 {}
+    }
+    let now = taken(running.program.id());
+    assert!(now.1 < before.1 + (300 << 10), "{} KiB more", now.1 - before.1);
+    drop(clients);
+    running.stop();
+}
+
+#[test]
 fn who_says_nothing_is_closed() {
     let running = Running::start(COUNTING);
     for start in ["", "GET / HT", "GET / HTTP/1.1\r\nHost: localhost\r\n"] {
