@@ -62,8 +62,11 @@ pub(super) fn admit(
             return Err(Refusal::new(StatusCode::FORBIDDEN, "pages of other sites may not ask"));
         }
     }
-    let site = only(headers, &HeaderName::from_static("sec-fetch-site"))?;
-    if writes && site.is_some_and(|site| site != "same-origin" && site != "none") {
+    // Browsers say from where a request comes, even where it has no origin. Who follows a link may.
+    let fetch = |name| only(headers, &HeaderName::from_static(name));
+    let (site, mode) = (fetch("sec-fetch-site")?, fetch("sec-fetch-mode")?);
+    let follows_link = !writes && mode == Some("navigate");
+    if !follows_link && site.is_some_and(|site| site != "same-origin" && site != "none") {
         return Err(Refusal::new(StatusCode::FORBIDDEN, "pages of other sites may not ask"));
     }
     match (has_token, peer, writes) {
@@ -196,5 +199,8 @@ mod tests {
             ["cross-site", "same-site", "same-origin", "none"].map(put),
             [403, 403, 200, 200]
         );
+        let foreign = ("sec-fetch-site", "cross-site");
+        assert_eq!(get(&[HERE, foreign, ("sec-fetch-mode", "no-cors")]), 403);
+        assert_eq!(get(&[HERE, foreign, ("sec-fetch-mode", "navigate")]), 200);
     }
 }
