@@ -21,6 +21,7 @@ mod drawing;
 mod forecast;
 mod http;
 mod lab;
+mod manual;
 mod messages;
 mod model;
 mod output;
