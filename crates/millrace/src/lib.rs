@@ -30,6 +30,7 @@ pub mod sandbox;
 mod session;
 mod signals;
 mod tools;
+mod top;
 
 use std::ffi::OsString;
 use std::path::Path;

@@ -2,6 +2,13 @@
 
 use std::fmt::Write;
 
+use millrace_core::Registry;
+
+/// The manual of a class that this program has.
+pub(crate) fn of_class(class: &str) -> Option<String> {
+    Registry::linked().get(class).map(|info| plain(&info.manual()))
+}
+
 /// Markdown converted for a terminal: headings in capitals, text indented, no fences.
 pub(crate) fn plain(manual: &str) -> String {
     let mut text = String::new();
