@@ -21,6 +21,7 @@ mod drawing;
 mod forecast;
 mod http;
 mod lab;
+mod manual;
 mod messages;
 mod model;
 mod output;
@@ -29,6 +30,7 @@ pub mod sandbox;
 mod session;
 mod signals;
 mod tools;
+mod top;
 
 use std::ffi::OsString;
 use std::path::Path;

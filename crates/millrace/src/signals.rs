@@ -21,7 +21,7 @@ use signal_hook::flag;
 use signal_hook::iterator::{Handle, Signals};
 use signal_hook::low_level::{self, emulate_default_handler, unregister};
 
-use crate::output;
+use crate::{output, top};
 
 const OWN: [i32; 5] = [SIGINT, SIGTERM, SIGHUP, SIGUSR1, SIGUSR2];
 
@@ -113,6 +113,7 @@ fn is_stop(signal: i32) -> bool {
 
 /// Ends the program, without a word if nobody would hear it.
 fn give_up(signal: i32, why: &str) -> ! {
+    top::release();
     let error = io::stderr();
     let now = Timespec { tv_sec: 0, tv_nsec: 0 };
     let mut ready = [PollFd::new(&error, PollFlags::OUT)];

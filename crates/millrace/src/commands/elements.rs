@@ -9,6 +9,7 @@ use millrace_core::{ClassInfo, Registry};
 use millrace_lang::nearest;
 use serde_json::{Value, json};
 
+use crate::manual::plain;
 use crate::messages::say;
 use crate::output;
 
@@ -181,23 +182,4 @@ fn summary(info: &ClassInfo) -> &'static str {
 fn below_title(manual: &str) -> String {
     let rest = manual.split_once('\n').map_or("", |(_, rest)| rest);
     format!("{}\n", rest.trim())
-}
-
-/// Markdown converted for a terminal: headings in capitals, text indented, no fences.
-fn plain(manual: &str) -> String {
-    let mut text = String::new();
-    let mut fenced = false;
-    for line in manual.lines() {
-        if line.starts_with("```") {
-            fenced = !fenced;
-        } else if let Some(heading) = line.strip_prefix("# ").filter(|_| !fenced) {
-            let _ = writeln!(text, "{}", heading.to_uppercase());
-        } else if line.is_empty() || text.is_empty() {
-            let _ = writeln!(text, "{line}");
-        } else {
-            let indent = if fenced { "      " } else { "  " };
-            let _ = writeln!(text, "{indent}{line}");
-        }
-    }
-    text
 }

@@ -10,6 +10,7 @@ mod links;
 mod plan;
 mod remote;
 mod run;
+mod top;
 
 use std::ffi::OsString;
 use std::process::ExitCode;
@@ -39,6 +40,7 @@ enum Command {
     Plan(plan::Plan),
     Elements(elements::Elements),
     Handlers(handlers::Handlers),
+    Top(top::Top),
     Read(remote::Read),
     Write(remote::Write),
     Hotswap(remote::Hotswap),
@@ -69,6 +71,7 @@ pub(crate) fn main(args: Vec<OsString>) -> anyhow::Result<ExitCode> {
         Command::Plan(command) => command.run(),
         Command::Elements(command) => command.run(),
         Command::Handlers(command) => command.run(),
+        Command::Top(command) => command.run(),
         Command::Read(command) => command.run(),
         Command::Write(command) => command.run(),
         Command::Hotswap(command) => command.run(),

@@ -50,8 +50,8 @@ pub(crate) struct Hotswap {
 }
 
 /// The address of the router's control socket.
-#[derive(clap::Args)]
-struct Place {
+#[derive(Clone, clap::Args)]
+pub(super) struct Place {
     #[command(flatten)]
     socket: Socket,
 
@@ -60,7 +60,7 @@ struct Place {
     token_file: Option<PathBuf>,
 }
 
-#[derive(clap::Args)]
+#[derive(Clone, clap::Args)]
 #[group(required = true, multiple = false)]
 struct Socket {
     /// The Unix socket, as given to the router with `-u`
@@ -133,7 +133,8 @@ fn warn(warnings: &str) {
 }
 
 impl Place {
-    fn connect(&self) -> anyhow::Result<Client> {
+    /// Connects to the router.
+    pub(super) fn connect(&self) -> anyhow::Result<Client> {
         let token = self.token_file.as_deref().map(Access::token_in).transpose();
         let token = token.map_err(anyhow::Error::msg).context("--token-file")?;
         let mut client = self.socket.connect()?;

@@ -27,10 +27,11 @@ use crate::lab::{self, Lab};
 use crate::messages::{complain, say, show};
 use crate::model::{Model, Snapshot};
 use crate::output;
-use crate::report::{self, Live};
+use crate::report;
 use crate::sandbox;
 use crate::session::{Affinity, Choices, Reach, configure, services, set_buffers, start_devices};
 use crate::signals::{Early, StopOnSignal};
+use crate::top::Live;
 
 /// Runs a router until it stops by itself, the time is over, or Ctrl-C is pressed
 #[derive(clap::Args)]
@@ -113,7 +114,7 @@ pub(crate) struct Run {
     #[arg(long, value_name = "FILE")]
     token_file: Option<PathBuf>,
 
-    /// Shows no table while the router runs
+    /// Shows nothing while the router runs
     #[arg(long)]
     no_table: bool,
 }
@@ -123,7 +124,7 @@ pub(crate) fn method(name: &str) -> Result<Method, String> {
     Method::named(&name.to_uppercase()).ok_or_else(expected)
 }
 
-fn duration(text: &str) -> Result<Duration, String> {
+pub(crate) fn duration(text: &str) -> Result<Duration, String> {
     let seconds: Seconds = millrace_core::args::parse(text, &millrace_core::args::Scope::builtin())
         .map_err(|error| error.to_string())?;
     Ok(seconds.as_duration())

@@ -18,7 +18,9 @@ use millrace_core::router::{GlobalHandlers, HandlerError};
 #[cfg(test)]
 pub(crate) use counts::Counts;
 pub(crate) use devices::{Ledger, Observed};
-pub(crate) use snapshot::Snapshot;
+#[cfg(test)]
+pub(crate) use snapshot::{Connection, Device, QueueFill, Totals};
+pub(crate) use snapshot::{Element, PortKind, Snapshot, Worker};
 use take::Origin;
 
 /// What is read in addition to the router: its devices' traffic, and when it began. Clones read the same.

@@ -224,7 +224,7 @@ impl Snapshot {
 
 impl Element {
     /// Computes what follows from other fields.
-    pub(super) fn complete(mut self) -> Self {
+    pub(crate) fn complete(mut self) -> Self {
         let mean = |sum: u64, n: u64| (n > 0).then(|| sum as f64 / n as f64);
         self.entered = self.received + self.created;
         self.left = self.sent + self.consumed;

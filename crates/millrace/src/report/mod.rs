@@ -1,9 +1,8 @@
-//! Reports what elements and devices did, as the model has it: a table each second, a summary.
+//! Reports what elements and devices did, as the model has it: the summary.
 
-mod live;
 mod number;
 mod summary;
 mod table;
 
-pub(crate) use live::Live;
+pub(crate) use number::{mean, scaled};
 pub(crate) use summary::summary;

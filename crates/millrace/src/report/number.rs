@@ -1,7 +1,7 @@
 //! Numbers as tables show them.
 
 /// A number with a unit for its thousands, such as `12.3 M`: three or four digits.
-pub(super) fn scaled(value: f64) -> String {
+pub(crate) fn scaled(value: f64) -> String {
     let mut value = value;
     for unit in ["", " k", " M", " G", " T"] {
         if value < 999.5 || unit == " T" {
@@ -17,7 +17,7 @@ pub(super) fn scaled(value: f64) -> String {
 }
 
 /// One decimal place below 100, none above; a hyphen for `None`.
-pub(super) fn mean(value: Option<f64>) -> String {
+pub(crate) fn mean(value: Option<f64>) -> String {
     match value {
         None => "-".to_owned(),
         Some(value) if value >= 99.95 => format!("{value:.0}"),

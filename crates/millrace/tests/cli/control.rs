@@ -9,14 +9,14 @@ use crate::{Done, millrace, millrace_command};
 const COUNTING: &str = "s :: RatedSource(RATE 1000) -> c :: Counter -> q :: Queue(50) -> Idle";
 
 /// A router that runs, and its control sockets: a Unix socket and a TCP port.
-struct Running {
+pub(crate) struct Running {
     child: Child,
     folder: tempfile::TempDir,
     port: String,
 }
 
 impl Running {
-    fn start(text: &str) -> Self {
+    pub(crate) fn start(text: &str) -> Self {
         let folder = tempfile::tempdir().unwrap();
         let mut child = millrace_command()
             .args(["run", "--json", "-p", "0", "-u"])
@@ -35,7 +35,7 @@ impl Running {
         running
     }
 
-    fn socket(&self) -> String {
+    pub(crate) fn socket(&self) -> String {
         self.folder.path().join("socket").to_str().unwrap().to_owned()
     }
 
@@ -48,7 +48,7 @@ impl Running {
     }
 
     /// Stops the router; returns what it said at the end.
-    fn stop(self) -> Done {
+    pub(crate) fn stop(self) -> Done {
         assert_eq!(self.write(&["stop"]).status, 0);
         let socket = self.socket();
         let done = Done::from(self.child.wait_with_output().unwrap());

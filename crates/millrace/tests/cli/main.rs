@@ -13,6 +13,7 @@ mod pictures;
 mod run;
 mod sandbox;
 mod slips;
+mod top;
 
 use std::io::Write;
 use std::process::{Command, Output, Stdio};
