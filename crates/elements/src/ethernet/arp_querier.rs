@@ -46,6 +46,7 @@
 //! # Handlers
 //! - `ipaddr` (read, write): this host's IP address; with 0.0.0.0 every packet is dropped.
 //! - `broadcast` (read, write): the network's broadcast address.
+//! - `config` (read, write): the arguments; only addresses can change.
 //! - `table` (read): the entries, one per line, oldest first: IP address, whether it is known, Ethernet
 //!   address, age.
 //! - `stats` (read): packets dropped, including those dropped by the table, and queries sent, as text.
@@ -93,7 +94,8 @@ use super::arp_table::table_handlers;
 /// The element; its manual is at the top of the file.
 pub struct ArpQuerier {
     ip: AtomicU32,
-    ether: EtherAddress,
+    /// In the low 48 bits.
+    ether: AtomicU64,
     broadcast: AtomicU32,
     poll_after: Timestamp,
     broadcast_poll: bool,
@@ -160,7 +162,7 @@ impl Element for ArpQuerier {
         };
         Ok(Self {
             ip: u32::from(network.address()).into(),
-            ether,
+            ether: bits_of(ether).into(),
             broadcast: u32::from(broadcast.unwrap_or_else(of_network)).into(),
             poll_after: time(poll_after),
             broadcast_poll,
@@ -231,6 +233,17 @@ impl Element for ArpQuerier {
             querier.broadcast.store(broadcast.into(), Relaxed);
             Ok(())
         });
+        handlers.reconfigure(|querier, new| {
+            if !querier.differs_in_addresses_only(&new) {
+                return Err("only addresses can change while packets run".into());
+            }
+            querier.ether.store(new.ether.into_inner(), Relaxed);
+            querier.ip.store(new.ip.into_inner(), Relaxed);
+            querier.broadcast.store(new.broadcast.into_inner(), Relaxed);
+            // Headers that threads remember have the old address.
+            querier.cache().note_change();
+            Ok(())
+        });
         handlers.read("stats", |querier, _| {
             let drops = querier.drops.load(Relaxed) + querier.cache().drops();
             format!("{drops} packets killed\n{} ARP queries sent\n", querier.queries.load(Relaxed))
@@ -249,6 +262,13 @@ impl Element for ArpQuerier {
 }
 
 impl ArpQuerier {
+    fn differs_in_addresses_only(&self, other: &Self) -> bool {
+        self.poll_after == other.poll_after
+            && self.broadcast_poll == other.broadcast_poll
+            && self.table.map(|table| table.0) == other.table.map(|table| table.0)
+            && self.own.is_configured_like(&other.own)
+    }
+
     /// Looks up an IP packet's address and encapsulates the packet; or makes it wait, and sends a
     /// query.
     fn take_ip(&self, cx: &mut Context, recent: &mut Recent, packet: Packet) -> Option<Packet> {
@@ -343,9 +363,9 @@ impl ArpQuerier {
 
     fn query(&self, cx: &mut Context, cause: Cause, to: EtherAddress) {
         const LEN: usize = EthernetHeader::LEN + ArpHeader::LEN;
-        let frame =
-            EthernetHeader { dst: to, src: self.ether, ether_type: U16::new(ether_type::ARP) };
-        let sender = (self.ether, self.ip());
+        let own = self.ether();
+        let frame = EthernetHeader { dst: to, src: own, ether_type: U16::new(ether_type::ARP) };
+        let sender = (own, self.ip());
         let message =
             ArpHeader::new(arp_operation::REQUEST, sender, (EtherAddress([0; 6]), cause.ip));
         cx.created(1);
@@ -368,8 +388,13 @@ impl ArpQuerier {
         packet
     }
 
+    fn ether(&self) -> EtherAddress {
+        let [_, _, octets @ ..] = self.ether.load(Relaxed).to_be_bytes();
+        EtherAddress(octets)
+    }
+
     fn header_to(&self, to: EtherAddress) -> EthernetHeader {
-        EthernetHeader { dst: to, src: self.ether, ether_type: U16::new(ether_type::IPV4) }
+        EthernetHeader { dst: to, src: self.ether(), ether_type: U16::new(ether_type::IPV4) }
     }
 
     #[inline]
@@ -448,6 +473,11 @@ fn ether_argument(args: &mut Args<'_>) -> EtherAddress {
     let named = args.text_of("IP").cloned();
     let ether = named.and_then(|text| EtherAddress::parse(&text, args.scope()).ok());
     ether.unwrap_or_else(|| args.mandatory("ETH"))
+}
+
+fn bits_of(ether: EtherAddress) -> u64 {
+    let [a, b, c, d, e, f] = ether.octets();
+    u64::from_be_bytes([0, 0, a, b, c, d, e, f])
 }
 
 fn time(seconds: Seconds) -> Timestamp {

@@ -130,11 +130,11 @@ impl HttpIn {
         let Some((tap, entrance)) = self.tap.get() else { return vec![packet] };
         // Not inside: that has the flow's context locked.
         let connection = entrance.connection(packet.aggregate());
-        tap.divide(packet, |reader, mark, bytes| {
+        tap.divide(packet, |reader, mark, bytes: &[u8]| {
             if bytes.is_empty() && mark.kind != Kind::Flush && !reader.waits() {
                 return None;
             }
-            let mut pieces: Vec<Piece> = Vec::new();
+            let mut pieces: Vec<Piece<'_>> = Vec::new();
             let request = Cell::new(Request::default());
             let next_is_for_head = || {
                 let (known, _) = connection.as_ref()?;
@@ -142,10 +142,10 @@ impl HttpIn {
                 Some(request.get().is_for_head)
             };
             let mut used = 0;
-            let mut note = |part: Part, length: usize| {
+            let mut note = |part, length: usize| {
                 used += length;
                 let piece = match part {
-                    Part::Content(bytes) => Piece { bytes, length, flags: 0 },
+                    Part::Content(bytes) => Piece { bytes: bytes.into(), length, flags: 0 },
                     Part::Opaque(bytes) => {
                         self.opaque.mine(cx).add(1);
                         if let Some((known, _)) = &connection {
@@ -165,7 +165,7 @@ impl HttpIn {
                             known.lock().requests.ask(Request { is_for_head, is_1_0 });
                         }
                         self.edit(&mut head);
-                        Piece { bytes: head.bytes(), length, flags: mark::HEADER }
+                        Piece { bytes: head.bytes().into(), length, flags: mark::HEADER }
                     }
                     Part::End => match pieces.last_mut() {
                         Some(last) => {
@@ -178,8 +178,12 @@ impl HttpIn {
                 match pieces.last_mut() {
                     // Parts of one content that stand next to each other.
                     Some(last) if last.flags == 0 && piece.flags == 0 => {
-                        last.bytes.extend_from_slice(&piece.bytes);
                         last.length += piece.length;
+                        if last.bytes.is_empty() {
+                            last.bytes = piece.bytes;
+                        } else if !piece.bytes.is_empty() {
+                            last.bytes.to_mut().extend_from_slice(&piece.bytes);
+                        }
                     }
                     _ => pieces.push(piece),
                 }
@@ -192,7 +196,7 @@ impl HttpIn {
             let waits = bytes.len().saturating_sub(used);
             if waits > 0 || pieces.is_empty() || reader.waits() {
                 let flags = if reader.waits() { mark::HOLDS } else { 0 };
-                pieces.push(Piece { bytes: Vec::new(), length: waits, flags });
+                pieces.push(Piece { length: waits, flags, ..Piece::default() });
             }
             Some(pieces)
         })

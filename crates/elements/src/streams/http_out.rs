@@ -121,11 +121,10 @@ impl Framing {
         match self {
             Self::Plain => Verdict::default(),
             Self::Chunks => {
-                let out = chunk(bytes, ends);
                 if ends {
                     *self = Self::Plain;
                 }
-                Verdict { replaced: Some(out), ..Verdict::default() }
+                Verdict { around: Some(around(bytes.len(), ends)), ..Verdict::default() }
             }
             Self::Whole { head, content } => {
                 content.extend_from_slice(bytes);
@@ -145,7 +144,8 @@ impl Framing {
                     return Verdict { replaced: Some(out), ..Verdict::default() };
                 }
                 let closes = content.len() > buffer || mark.has(mark::ENDS);
-                Verdict { replaced: Some(Vec::new()), holds: !closes, closes }
+                let replaced = Some(Vec::new());
+                Verdict { replaced, holds: !closes, closes, ..Verdict::default() }
             }
         }
     }
@@ -168,7 +168,7 @@ impl Framing {
             *self = Self::Chunks;
         } else {
             *self = Self::Whole { head, content: Vec::new() };
-            return Verdict { replaced: Some(Vec::new()), holds: true, closes: false };
+            return Verdict { replaced: Some(Vec::new()), holds: true, ..Verdict::default() };
         }
         Verdict { replaced: Some(head.bytes()), ..Verdict::default() }
     }
@@ -183,14 +183,17 @@ fn in_chunks(head: &mut Head) {
 
 /// Content as a chunk, and the last chunk if the message ends.
 fn chunk(bytes: &[u8], ends: bool) -> Vec<u8> {
-    let mut out = Vec::with_capacity(bytes.len() + 16);
-    if !bytes.is_empty() {
-        out.extend_from_slice(format!("{:x}\r\n", bytes.len()).as_bytes());
-        out.extend_from_slice(bytes);
-        out.extend_from_slice(b"\r\n");
+    let (before, behind) = around(bytes.len(), ends);
+    [&before[..], bytes, behind].concat()
+}
+
+/// What stands before and behind content of this length that is a chunk, with the last chunk if the message ends.
+fn around(length: usize, ends: bool) -> (Vec<u8>, &'static [u8]) {
+    const LAST: &[u8] = b"0\r\n\r\n";
+    match (length, ends) {
+        (0, true) => (Vec::new(), LAST),
+        (0, false) => (Vec::new(), b""),
+        (_, true) => (format!("{length:x}\r\n").into_bytes(), b"\r\n0\r\n\r\n"),
+        (_, false) => (format!("{length:x}\r\n").into_bytes(), b"\r\n"),
     }
-    if ends {
-        out.extend_from_slice(b"0\r\n\r\n");
-    }
-    out
 }

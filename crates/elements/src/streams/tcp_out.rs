@@ -5,9 +5,10 @@
 //!
 //! # Description
 //! Makes TCP segments of what the elements after TCPIn have left of a connection's bytes, as described there. A segment
-//! that has become longer than the longest that its sender sent, or than the receiver takes, is divided. A packet whose
-//! bytes were all removed, and that says nothing else, is dropped. Packets of connections that are not followed pass
-//! unchanged.
+//! that has become longer than the longest that its sender sent, or than the receiver takes, is divided. Its end leaves
+//! with the next segment, if that is in the same batch, so that there are few packets more than before. The identification
+//! of the IPv4 packets that follow moves on. A packet whose bytes were all removed, and that says nothing else, is
+//! dropped. Packets of connections that are not followed pass unchanged.
 //!
 //! A segment of which nothing changed leaves as it came, with its checksum.
 //!
@@ -47,7 +48,7 @@ use millrace_core::{
     Reason, Refused, Setup, register,
 };
 
-use super::connection::{Limits, Standing};
+use super::connection::{Leaving, Limits, Standing};
 use super::mark::{self, Kind, Mark};
 use super::path::{Boundary, Entrance, Exit, Hold};
 use crate::flows::contexts::HALF_OPEN;
@@ -68,8 +69,8 @@ const LINGER: u64 = 2000;
 
 impl Element for TcpOut {
     const CLASS: Class = Class::new("TCPOut", "1/1", "h/h");
-    /// Packets to send after the current one.
-    type Local = Vec<Packet>;
+    /// Packets to send beside the current one.
+    type Local = Leaving;
 
     fn configure(setup: &mut Setup<'_>) -> Result<Self, Failed> {
         let args = &mut setup.args;
@@ -92,19 +93,23 @@ impl Element for TcpOut {
         }
     }
 
-    fn push(&self, cx: &mut Context, more: &mut Vec<Packet>, _: usize, batch: &mut Batch) {
+    fn push(&self, cx: &mut Context, leaving: &mut Leaving, _: usize, batch: &mut Batch) {
         for mut packet in batch.drain() {
-            match self.depart(cx, &mut packet, more) {
+            leaving.begin(packet.aggregate());
+            let result = self.depart(cx, &mut packet, leaving);
+            if let Some(first) = leaving.before() {
+                self.send_made(cx, first);
+            }
+            match result {
                 Ok(()) => cx.push(0, packet),
                 Err(reason) => {
                     cx.drop(packet, reason);
                 }
             }
-            if !more.is_empty() {
-                cx.created(more.len());
-                self.made.mine(&*cx).add(more.len() as u64);
-                more.drain(..).for_each(|packet| cx.push(0, packet));
-            }
+            leaving.more.drain(..).for_each(|packet| self.send_made(cx, packet));
+        }
+        if let Some(last) = leaving.end() {
+            self.send_made(cx, last);
         }
     }
 
@@ -121,11 +126,17 @@ impl Element for TcpOut {
 }
 
 impl TcpOut {
+    fn send_made(&self, cx: &mut Context, packet: Packet) {
+        cx.created(1);
+        self.made.mine(&*cx).add(1);
+        cx.push(0, packet);
+    }
+
     fn depart(
         &self,
         cx: &mut Context,
         packet: &mut Packet,
-        more: &mut Vec<Packet>,
+        leaving: &mut Leaving,
     ) -> Result<(), Reason> {
         let mark = Mark::of(packet);
         let number = packet.aggregate();
@@ -146,7 +157,7 @@ impl TcpOut {
         }
         let limits = Limits { reads_only: self.exit.reads_only, ..entrance.limits };
         let mut connection = connection.lock();
-        let result = connection.depart(direction, packet, mark, &limits, more);
+        let result = connection.depart(direction, packet, mark, &limits, leaving);
         if (mark.has(mark::HOLDS) || mark.kind == Kind::Flush)
             && let Some(stream) = connection.streams.get_mut(direction)
             && let Some(position) = stream.held().or(stream.owed())

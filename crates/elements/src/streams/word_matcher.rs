@@ -261,9 +261,8 @@ impl WordMatcher {
         let only_reads = matches!(self.mode, Mode::Alert | Mode::Close);
         packet.with_packet(|packet| {
             tap.feed(packet, |search, Bytes { bytes, ends }| {
-                let mut out = Vec::with_capacity(bytes.len() + 64);
-                let before = search.waits();
-                search.feed(&self.words, bytes, ends, &mut out, |word, out| {
+                let mut out = Vec::new();
+                let changes = search.feed(&self.words, bytes, ends, &mut out, |word, out| {
                     *found += 1;
                     self.replace(word, out);
                     self.all
@@ -272,12 +271,8 @@ impl WordMatcher {
                     let closes = *found > 0 && self.mode == Mode::Close;
                     return Verdict { closes, ..Verdict::default() };
                 }
-                let is_same = !before && !search.waits() && *found == 0;
-                Verdict {
-                    replaced: (!is_same).then_some(out),
-                    holds: search.waits(),
-                    closes: false,
-                }
+                let replaced = changes.then_some(out);
+                Verdict { replaced, holds: search.waits(), ..Verdict::default() }
             });
         });
     }

@@ -142,9 +142,8 @@ impl State {
                 self.settle();
             }
             Answer::Snapshot(Err(Failure::Lost(why))) => {
-                self.lost = Some(format!(
-                    "the instance has ended, or cannot be reached ({why}); trying again"
-                ));
+                let what = "the instance has ended, or cannot be reached; trying again";
+                self.lost = Some(format!("{what} ({why})"));
             }
             Answer::Snapshot(Err(Failure::Refused(why))) => self.lost = Some(why),
             Answer::Handlers(element, answer) => {

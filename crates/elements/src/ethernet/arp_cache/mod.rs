@@ -47,7 +47,7 @@ pub struct ArpCache {
 }
 
 /// The limits of the table; 0 for no limit.
-#[derive(Clone, Copy)]
+#[derive(Clone, Copy, PartialEq, Eq)]
 struct Limits {
     entries: usize,
     /// Packets that wait.
@@ -130,6 +130,11 @@ impl ArpCache {
             timer: Some(timer),
             ..Self::new(i64::try_from(timeout.as_millis()).unwrap_or(0), limits)
         }
+    }
+
+    /// Whether both have the same arguments.
+    pub(super) fn is_configured_like(&self, other: &Self) -> bool {
+        self.timeout == other.timeout && self.limits == other.limits
     }
 
     fn new(timeout: i64, limits: Limits) -> Self {

@@ -3,11 +3,16 @@
 //! At each position, the first word of the list that is there is found, and the search goes on behind it. What is found
 //! does not depend on where the parts end: bytes that may be the beginning of a word wait for the next part.
 
+use aho_corasick::{AhoCorasick, MatchKind};
+
 /// Words to look for.
 pub(crate) struct Words {
     words: Vec<Vec<u8>>,
     /// The bytes that words begin with.
     firsts: [bool; 256],
+    /// Finds words that are whole, if they are not too many for it.
+    finder: Option<AhoCorasick>,
+    longest: usize,
 }
 
 impl Words {
@@ -19,7 +24,9 @@ impl Words {
                 *place = true;
             }
         }
-        Self { words, firsts }
+        let finder = AhoCorasick::builder().match_kind(MatchKind::LeftmostFirst).build(&words).ok();
+        let longest = words.iter().map(Vec::len).max().unwrap_or_default();
+        Self { words, firsts, finder, longest }
     }
 
     pub(crate) fn iter(&self) -> impl Iterator<Item = &[u8]> {
@@ -30,17 +37,42 @@ impl Words {
         self.firsts.get(usize::from(byte)).copied().unwrap_or_default()
     }
 
-    /// What is at the beginning of `bytes`, to which more may come if `grows`.
-    fn at(&self, bytes: &[u8], grows: bool) -> Here<'_> {
-        for word in self.iter() {
-            if bytes.starts_with(word) {
-                return Here::Word(word);
-            }
-            if grows && word.starts_with(bytes) {
-                return Here::Perhaps;
+    /// What comes next in `bytes`, to which more may come if `grows`, and where.
+    fn next(&self, bytes: &[u8], grows: bool) -> Option<(usize, Here<'_>)> {
+        let mut from = 0;
+        if let Some(finder) = &self.finder {
+            // What is before does not depend on what follows.
+            from =
+                bytes.len().saturating_sub(if grows { self.longest.saturating_sub(1) } else { 0 });
+            let found = finder.find(bytes).filter(|found| found.start() < from);
+            if let Some(found) = found
+                && let Some(word) = self.words.get(found.pattern().as_usize())
+            {
+                return Some((found.start(), Here::Word(word)));
             }
         }
-        Here::Nothing
+        loop {
+            let rest = bytes.get(from..)?;
+            from += rest.iter().position(|byte| self.begins(*byte))?;
+            let here = self.at(bytes.get(from..)?, grows);
+            if here.is_some() {
+                return here.map(|here| (from, here));
+            }
+            from += 1;
+        }
+    }
+
+    /// What is at the beginning of `bytes`, to which more may come if `grows`.
+    fn at(&self, bytes: &[u8], grows: bool) -> Option<Here<'_>> {
+        for word in self.iter() {
+            if bytes.starts_with(word) {
+                return Some(Here::Word(word));
+            }
+            if grows && word.starts_with(bytes) {
+                return Some(Here::Perhaps);
+            }
+        }
+        None
     }
 }
 
@@ -48,7 +80,6 @@ enum Here<'w> {
     Word(&'w [u8]),
     /// It depends on what follows.
     Perhaps,
-    Nothing,
 }
 
 /// The state of a search.
@@ -61,7 +92,7 @@ pub(crate) struct Search {
 impl Search {
     /// The next part of the stream, of which `ends` says that nothing follows: appends to `out` what becomes of it and of
     /// bytes that waited. `replace` is called for each word found, appends what stands in its place, and returns whether
-    /// the search goes on in this part.
+    /// the search goes on in this part. Returns false, and appends nothing, if the part stays as it is.
     pub(crate) fn feed(
         &mut self,
         words: &Words,
@@ -69,41 +100,42 @@ impl Search {
         ends: bool,
         out: &mut Vec<u8>,
         mut replace: impl FnMut(&[u8], &mut Vec<u8>) -> bool,
-    ) {
+    ) -> bool {
         let joined;
-        let bytes: &[u8] = match self.waiting.is_empty() {
-            true => part,
-            false => {
+        let is_joined = !self.waiting.is_empty();
+        let bytes: &[u8] = match is_joined {
+            false => part,
+            true => {
                 self.waiting.extend_from_slice(part);
                 joined = std::mem::take(&mut self.waiting);
                 &joined
             }
         };
-        let mut rest = bytes;
-        loop {
-            let plain = rest.iter().position(|byte| words.begins(*byte)).unwrap_or(rest.len());
-            let (before, from) = rest.split_at_checked(plain).unwrap_or((rest, &[]));
+        let (mut rest, mut is_same) = (bytes, !is_joined);
+        while let Some((place, here)) = words.next(rest, !ends) {
+            let (before, from) = rest.split_at_checked(place).unwrap_or((rest, &[]));
+            if is_same {
+                out.reserve(bytes.len() + 64);
+            }
             out.extend_from_slice(before);
-            rest = from;
-            let Some((first, after)) = rest.split_first() else { return };
-            match words.at(rest, !ends) {
+            is_same = false;
+            match here {
                 Here::Word(word) => {
-                    rest = rest.get(word.len()..).unwrap_or_default();
+                    rest = from.get(word.len()..).unwrap_or_default();
                     if !replace(word, out) {
-                        out.extend_from_slice(rest);
-                        return;
+                        break;
                     }
                 }
                 Here::Perhaps => {
-                    self.waiting = rest.to_vec();
-                    return;
-                }
-                Here::Nothing => {
-                    out.push(*first);
-                    rest = after;
+                    self.waiting = from.to_vec();
+                    return true;
                 }
             }
         }
+        if !is_same {
+            out.extend_from_slice(rest);
+        }
+        !is_same
     }
 
     /// Whether bytes wait.
@@ -120,10 +152,15 @@ mod tests {
     fn replaced(words: &Words, parts: &[&[u8]]) -> Vec<u8> {
         let (mut search, mut out) = (Search::default(), Vec::new());
         for (n, part) in parts.iter().enumerate() {
-            search.feed(words, part, n + 1 == parts.len(), &mut out, |word, out| {
+            let (waited, before) = (search.waits(), out.len());
+            let changes = search.feed(words, part, n + 1 == parts.len(), &mut out, |word, out| {
                 out.extend_from_slice(format!("<{}>", word.len()).as_bytes());
                 true
             });
+            if !changes {
+                assert!(!waited && !search.waits() && out.len() == before);
+                out.extend_from_slice(part);
+            }
         }
         assert!(!search.waits());
         out
@@ -162,7 +199,10 @@ mod tests {
                 from = cut;
             }
             parts.push(&text[from..]);
-            prop_assert_eq!(replaced(&words, &parts), replaced(&words, &[text]));
+            let whole = replaced(&words, &[text]);
+            prop_assert_eq!(&replaced(&words, &parts), &whole);
+            let without = Words { finder: None, ..words };
+            prop_assert_eq!(&replaced(&without, &parts), &whole);
         }
     }
 }

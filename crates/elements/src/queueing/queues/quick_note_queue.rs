@@ -20,6 +20,7 @@
 //! - `length` (read): packets in the queue.
 //! - `highwater_length` (read): the largest `length` since the last reset of counts.
 //! - `capacity` (read, write): the capacity; reducing it drops the packets that no longer fit.
+//! - `config` (read, write): the arguments; the capacity changes with them.
 //! - `drops` (read): packets that did not fit since the last reset of counts.
 //! - `reset_counts` (write): sets `drops` and `highwater_length` to 0.
 //! - `reset` (write): drops every packet in the queue.

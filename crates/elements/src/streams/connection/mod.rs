@@ -18,17 +18,19 @@
 //! unseen after it; bytes pass after a SYN was answered; and a SYN with another number begins a new connection when its
 //! receiver acknowledges it. Until then it only knocks.
 
+mod leaving;
 mod stream;
 
 use std::sync::{Arc, Weak};
 
-use millrace_core::headers::tcp_flags::{ACK, FIN, PSH, RST, SYN};
+use millrace_core::headers::tcp_flags::{ACK, FIN, RST, SYN};
 use millrace_core::{Packet, Reason};
 
 use super::http::Requests;
 use super::mark::{self, Kind, Mark};
 use super::segment::{Blank, Segment};
 use crate::flows::contexts::Contexts;
+pub(crate) use leaving::Leaving;
 pub(crate) use stream::{Ledger, Stream};
 
 /// Both directions of a connection.
@@ -269,14 +271,14 @@ impl Connection {
     }
 
     /// Lets a segment leave after the elements have seen it: translates its numbers. Returns whether it is sent;
-    /// further packets to send after it are added to `more`.
+    /// further packets to send are added to `leaving`.
     pub(crate) fn depart(
         &mut self,
         direction: usize,
         packet: &mut Packet,
         mark: Mark,
         limits: &Limits,
-        more: &mut Vec<Packet>,
+        leaving: &mut Leaving,
     ) -> Result<(), Reason> {
         let Some(mut segment) = Segment::on_path(packet) else { return Err(Reason::Truncated) };
         if self.knocks(direction, &segment) {
@@ -300,7 +302,7 @@ impl Connection {
         }
         let news = stream.tell(&segment);
         if is_closed && !segment.has(RST) {
-            close(stream, packet, segment, more);
+            close(stream, packet, segment, &mut leaving.more);
             return Ok(());
         }
         let grown = match mark.kind {
@@ -312,10 +314,27 @@ impl Connection {
                 false
             }
         };
-        if is_changed || grown || segment != before {
+        let longest = stream.longest();
+        segment.shift_id(packet, stream.made);
+        let waited = match mark.kind {
+            Kind::Data | Kind::Flush => leaving.fill(longest, packet, &mut segment),
+            _ => None,
+        };
+        if waited.is_some() || is_changed || grown || segment != before {
             segment.write(packet);
-            split(stream.longest(), packet, &mut segment, mark, more);
-            segment.sum(packet);
+            // What is left of it is not the sender's segment any more.
+            let length = if waited.is_some() { 0 } else { mark.length };
+            let mark = Mark { length, ..mark };
+            let made = leaving.split(longest, packet, &mut segment, mark);
+            stream.made = stream.made.wrapping_add(made);
+            let ends = match waited {
+                Some(waited) => leaving.lead(longest, waited, packet, segment),
+                None => {
+                    segment.sum(packet);
+                    false
+                }
+            };
+            stream.made = stream.made.wrapping_sub(ends.into());
         }
         Ok(())
     }
@@ -346,41 +365,4 @@ fn reset(stream: &Stream, packet: &mut Packet, mut segment: Segment) {
     segment.sequence = stream.sequence(stream.changed_end());
     segment.write(packet);
     segment.sum(packet);
-}
-
-/// Divides a segment that has become longer than what the receiver takes, the path, or an IP packet.
-fn split(
-    longest: usize,
-    packet: &mut Packet,
-    segment: &mut Segment,
-    mark: Mark,
-    more: &mut Vec<Packet>,
-) {
-    let length = segment.len();
-    let is_as_before = length <= usize::from(mark.length) && mark.kind == Kind::Data;
-    if !segment.is_long() && (length <= longest || is_as_before) {
-        return;
-    }
-    let bytes = segment.bytes(packet).to_vec();
-    let last = segment.flags & (FIN | PSH);
-    let (sequence, flags) = (segment.sequence, segment.flags);
-    // Copies are made of the headers alone.
-    segment.set_end(packet, segment.payload);
-    let mut chunks = bytes.chunks(longest).enumerate();
-    let first = chunks.next().map_or(&[][..], |(_, chunk)| chunk);
-    for (n, chunk) in chunks {
-        // What is not sent for lack of memory is stored, and is sent again.
-        let Some(mut another) = packet.copy() else { break };
-        let mut part = *segment;
-        part.set_payload(&mut another, chunk);
-        part.sequence = sequence.wrapping_add((n * longest) as u32);
-        let is_last = (n + 1) * longest >= length;
-        part.flags = if is_last { flags & !SYN } else { flags & !last & !SYN };
-        part.write(&mut another);
-        part.sum(&mut another);
-        more.push(another);
-    }
-    segment.set_payload(packet, first);
-    segment.flags &= !last;
-    segment.write(packet);
 }

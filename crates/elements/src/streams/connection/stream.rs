@@ -50,6 +50,9 @@ pub(crate) struct Stream {
     is_flushed: bool,
     /// When elements began to hold bytes back, without another byte since.
     pub(crate) held_since: Option<Timestamp>,
+    /// Packets that were made of segments beside the ones that arrived, by which the identification of the next ones moves
+    /// on.
+    pub(crate) made: u16,
     ledger: Option<Arc<Ledger>>,
     /// What the ledger has of this stream.
     entered: (usize, usize),

@@ -1,5 +1,6 @@
 //! The messages of HTTP/1 (RFC 9112) in a stream: where heads and contents begin and end.
 
+use std::borrow::Cow;
 use std::collections::VecDeque;
 
 /// The longest head of a message. A stream with a longer one is left alone.
@@ -200,15 +201,15 @@ impl Requests {
 
 /// A part of a stream, as a [`Reader`] finds it.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub(crate) enum Part {
+pub(crate) enum Part<'b> {
     /// A head, with the length of the content that follows.
     Head(Head, Length),
     /// Content, without the marks of chunks.
-    Content(Vec<u8>),
+    Content(&'b [u8]),
     /// The message ends.
     End,
     /// Bytes that are not to be understood, as they are. Everything after them is of the same kind.
-    Opaque(Vec<u8>),
+    Opaque(Cow<'b, [u8]>),
 }
 
 /// Divides a stream into messages.
@@ -242,19 +243,18 @@ impl Reader {
 
     /// Reads the next bytes of the stream; `is_for_head` says whether the next response is one to a request for the head
     /// alone, or `None` if nobody knows. `part` gets what is found, with the number of bytes that were used for it.
-    pub(crate) fn read(
+    pub(crate) fn read<'b>(
         &mut self,
-        mut bytes: &[u8],
+        mut bytes: &'b [u8],
         mut is_for_head: impl FnMut() -> Option<bool>,
-        mut part: impl FnMut(Part, usize),
+        mut part: impl FnMut(Part<'b>, usize),
     ) {
         loop {
             if self.state == State::Opaque || self.state == State::Rest {
                 if !bytes.is_empty() {
-                    let content = bytes.to_vec();
                     let found = match self.state {
-                        State::Rest => Part::Content(content),
-                        _ => Part::Opaque(content),
+                        State::Rest => Part::Content(bytes),
+                        _ => Part::Opaque(bytes.into()),
                     };
                     part(found, bytes.len());
                 }
@@ -267,7 +267,7 @@ impl Reader {
                 State::Bytes(left) => {
                     let (content, rest) = take(bytes, left);
                     bytes = rest;
-                    part(Part::Content(content.to_vec()), content.len());
+                    part(Part::Content(content), content.len());
                     self.state = State::Bytes(left - content.len() as u64);
                     if left == content.len() as u64 {
                         self.state = State::Head;
@@ -278,7 +278,7 @@ impl Reader {
                     let (content, rest) = take(bytes, left);
                     bytes = rest;
                     if !content.is_empty() {
-                        part(Part::Content(content.to_vec()), content.len());
+                        part(Part::Content(content), content.len());
                     }
                     self.state = match left - content.len() as u64 {
                         0 => State::Chunk,
@@ -323,11 +323,11 @@ impl Reader {
         None
     }
 
-    fn line_or_head(
+    fn line_or_head<'b>(
         &mut self,
         used: usize,
         is_for_head: &mut impl FnMut() -> Option<bool>,
-        part: &mut impl FnMut(Part, usize),
+        part: &mut impl FnMut(Part<'b>, usize),
     ) {
         let line = self.waiting.trim_ascii();
         match self.state {
@@ -337,20 +337,20 @@ impl Reader {
                 let size = std::str::from_utf8(size.trim_ascii()).ok();
                 let is_hex = |text: &&str| text.bytes().all(|digit| digit.is_ascii_hexdigit());
                 match size.filter(is_hex).map(|text| u64::from_str_radix(text, 16)) {
-                    Some(_) if line.is_empty() => part(Part::Content(Vec::new()), used),
+                    Some(_) if line.is_empty() => part(Part::Content(&[]), used),
                     Some(Ok(0)) => {
                         self.state = State::Trailer;
-                        part(Part::Content(Vec::new()), used);
+                        part(Part::Content(&[]), used);
                     }
                     Some(Ok(size)) => {
                         self.state = State::InChunk(size);
-                        part(Part::Content(Vec::new()), used);
+                        part(Part::Content(&[]), used);
                     }
                     _ => return self.give_up(used, part),
                 }
             }
             State::Trailer => {
-                part(Part::Content(Vec::new()), used);
+                part(Part::Content(&[]), used);
                 if line.is_empty() {
                     self.state = State::Head;
                     part(Part::End, 0);
@@ -382,9 +382,9 @@ impl Reader {
     }
 
     /// Reads no further: what waits goes on as it is.
-    pub(crate) fn give_up(&mut self, used: usize, part: &mut impl FnMut(Part, usize)) {
+    pub(crate) fn give_up<'b>(&mut self, used: usize, part: &mut impl FnMut(Part<'b>, usize)) {
         self.state = State::Opaque;
-        part(Part::Opaque(std::mem::take(&mut self.waiting)), used);
+        part(Part::Opaque(std::mem::take(&mut self.waiting).into()), used);
     }
 }
 
@@ -415,13 +415,15 @@ mod tests {
                             let line = String::from_utf8(head.first_line).unwrap();
                             found.push(format!("{line} {length:?}"));
                         }
-                        Part::Content(bytes) | Part::Opaque(bytes) if bytes.is_empty() => {}
-                        Part::Content(bytes) => match found.last_mut() {
-                            Some(last) if last.starts_with('=') => {
-                                last.push_str(std::str::from_utf8(&bytes).unwrap());
+                        Part::Content(b"") => {}
+                        Part::Content(bytes) => {
+                            let text = std::str::from_utf8(bytes).unwrap();
+                            match found.last_mut() {
+                                Some(last) if last.starts_with('=') => last.push_str(text),
+                                _ => found.push(format!("={text}")),
                             }
-                            _ => found.push(format!("={}", String::from_utf8(bytes).unwrap())),
-                        },
+                        }
+                        Part::Opaque(bytes) if bytes.is_empty() => {}
                         Part::End => found.push("end".to_owned()),
                         Part::Opaque(_) => found.push("opaque".to_owned()),
                     }

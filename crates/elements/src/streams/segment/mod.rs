@@ -175,6 +175,48 @@ impl Segment {
         self.write(packet);
     }
 
+    /// Puts bytes behind the payload. The checksum becomes wrong.
+    pub(crate) fn push_back(&mut self, packet: &mut Packet, bytes: &[u8]) {
+        let old = self.end;
+        packet.truncate(old);
+        packet.append(bytes.len());
+        self.set_end(packet, old + bytes.len());
+        if let Some(place) = packet.data_mut().get_mut(old..old + bytes.len()) {
+            place.copy_from_slice(bytes);
+        }
+    }
+
+    /// Puts bytes before and behind the payload. The checksum becomes wrong.
+    pub(crate) fn frame(&mut self, packet: &mut Packet, before: &[u8], behind: &[u8]) {
+        let (payload, old) = (self.payload, self.end);
+        packet.truncate(old);
+        packet.append(before.len() + behind.len());
+        self.set_end(packet, old + before.len() + behind.len());
+        let Some(place) = packet.data_mut().get_mut(payload..) else { return };
+        place.copy_within(..old - payload, before.len());
+        if let Some((place, rest)) = place.split_at_mut_checked(before.len()) {
+            place.copy_from_slice(before);
+            if let Some(place) = rest.get_mut(old - payload..) {
+                place.copy_from_slice(behind);
+            }
+        }
+    }
+
+    /// Moves the identification of an IPv4 packet on.
+    pub(crate) fn shift_id(&self, packet: &mut Packet, by: u16) {
+        if by == 0 {
+            return;
+        }
+        let Some(bytes) = packet.data_mut().get_mut(self.ip..) else { return };
+        if bytes.first().is_some_and(|first| first >> 4 == 4)
+            && let Some((ip, _)) = Ipv4Header::view_mut(bytes)
+        {
+            let id = ip.id.get().wrapping_add(by);
+            ip.checksum.set(checksum::update(ip.checksum.get(), ip.id.get(), id));
+            ip.id.set(id);
+        }
+    }
+
     /// Replaces the payload.
     pub(crate) fn set_payload(&mut self, packet: &mut Packet, bytes: &[u8]) {
         let end = self.payload + bytes.len();
@@ -446,7 +488,11 @@ mod tests {
             assert!(again.is_intact(&packet) && again.bytes(&packet) == text);
             read(packet.data());
         }
-        segment.set_payload(&mut packet, b"front and back");
+        segment.set_payload(&mut packet, b"nt and");
+        segment.frame(&mut packet, b"fro", b" b");
+        segment.push_back(&mut packet, b"ack");
+        segment.sum(&mut packet);
+        assert_eq!(Segment::of(&packet).unwrap().bytes(&packet), b"front and back");
         let sequence = segment.sequence;
         segment.trim_front(&mut packet, 10);
         assert!(!segment.is_intact(&packet));

@@ -4,6 +4,7 @@
 //! bytes that the packet brings, each of the stream once and in order, and its own state for the stream. It returns the
 //! bytes that go on. It may hold bytes back to see what follows, until [`Bytes::ends`].
 
+use std::borrow::Cow;
 use std::sync::Arc;
 
 use millrace_core::headers::tcp_flags;
@@ -32,6 +33,8 @@ pub(crate) struct Bytes<'p> {
 pub(crate) struct Verdict {
     /// The payload from now on, if it changes.
     pub(crate) replaced: Option<Vec<u8>>,
+    /// What is put before and behind the payload.
+    pub(crate) around: Option<(Vec<u8>, &'static [u8])>,
     /// The element holds bytes back.
     pub(crate) holds: bool,
     /// The connection is to be closed.
@@ -97,6 +100,10 @@ impl<T: Default + Send + 'static> Tap<T> {
             }
             None => {}
         }
+        if let Some((before, behind)) = &verdict.around {
+            segment.frame(packet, before, behind);
+            mark.flags |= mark::CHANGED;
+        }
         if verdict.holds {
             mark.flags |= mark::HOLDS;
         }
@@ -112,15 +119,26 @@ impl<T: Default + Send + 'static> Tap<T> {
     pub(crate) fn divide(
         &self,
         mut packet: Packet,
-        act: impl FnOnce(&mut T, Mark, &[u8]) -> Option<Vec<Piece>>,
+        act: impl for<'p> FnOnce(&mut T, Mark, &'p [u8]) -> Option<Vec<Piece<'p>>>,
     ) -> Vec<Packet> {
         let mark = Mark::of(&packet);
-        let pieces = Self::segment(&packet, mark).and_then(|segment| {
-            let bytes = segment.bytes(&packet);
-            Some((segment, self.state(&packet, mark, |state| act(state, mark, bytes))??))
-        });
-        let Some((mut segment, pieces)) = pieces.filter(|(_, pieces)| !pieces.is_empty()) else {
-            return vec![packet];
+        let Some(mut segment) = Self::segment(&packet, mark) else { return vec![packet] };
+        let bytes = segment.bytes(&packet);
+        let pieces = self.state(&packet, mark, |state| act(state, mark, bytes)).flatten();
+        let pieces = match pieces.unwrap_or_default() {
+            same if same.is_empty() => return vec![packet],
+            same if same.len() == 1 && same.iter().all(|one| one.is_all_of(bytes)) => {
+                Err(same.iter().fold(mark.flags, |flags, one| flags | one.flags))
+            }
+            // The packet is about to change.
+            pieces => Ok(pieces.into_iter().map(Piece::into_owned).collect::<Vec<_>>()),
+        };
+        let pieces = match pieces {
+            Ok(pieces) => pieces,
+            Err(flags) => {
+                Mark { flags, ..mark }.put(&mut packet);
+                return vec![packet];
+            }
         };
         // Copies are made of the headers alone.
         segment.set_end(&mut packet, segment.payload);
@@ -179,10 +197,22 @@ impl<T: Default + Send + 'static> Tap<T> {
 
 /// A part of the bytes that a packet brought.
 #[derive(Debug, Default)]
-pub(crate) struct Piece {
-    pub(crate) bytes: Vec<u8>,
+pub(crate) struct Piece<'p> {
+    pub(crate) bytes: Cow<'p, [u8]>,
     /// How many bytes of the packet it stands for.
     pub(crate) length: usize,
     /// Flags of its mark.
     pub(crate) flags: u8,
+}
+
+impl Piece<'_> {
+    /// Whether it is all that the packet brought, as it is.
+    fn is_all_of(&self, bytes: &[u8]) -> bool {
+        let is_borrowed = matches!(self.bytes, Cow::Borrowed(_));
+        is_borrowed && self.bytes.len() == bytes.len() && self.length == bytes.len()
+    }
+
+    fn into_owned(self) -> Piece<'static> {
+        Piece { bytes: self.bytes.into_owned().into(), length: self.length, flags: self.flags }
+    }
 }

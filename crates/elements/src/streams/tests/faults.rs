@@ -1,6 +1,7 @@
 //! What attackers and unusual hosts do: nothing gets past the elements, no byte is lost, memory is bounded.
 
 use millrace_core::Phase;
+use millrace_core::headers::Ipv4Header;
 
 use super::*;
 
@@ -166,6 +167,47 @@ fn a_segment_may_grow_beyond_a_packet() {
     let out = pair.send(8, |_| (), &b"abc".repeat(400));
     assert!(out.concat().len() <= 1 && pair.between.read("out0.closed") == 1);
     pair.between.assert_balanced();
+}
+
+#[test]
+fn segments_that_grow_leave_in_as_few_packets_as_possible() {
+    for six in [false, true] {
+        let matcher = "WordMatcher(MODE FULL, MSG longer, ALL true, WORD abc)";
+        let mut pair = Pair::new(Between::new("HOLD 3600", matcher, ""), six);
+        let payload = [&b"abc"[..], &[b'.'; 597]].concat();
+        let segments = (0..20_u16).map(|n| {
+            let mut packet = pair.segment(1 + 600 * u64::from(n), |_| (), &payload);
+            if !six {
+                packet.data_mut()[4..6]
+                    .copy_from_slice(&(0xfff8 + u32::from(n)).to_be_bytes()[2..]);
+                Ipv4Header::fill_checksum(packet.data_mut());
+            }
+            packet
+        });
+        pair.between.feeds[0].give(segments.collect());
+        pair.between.pass(1);
+        let out = pair.between.catches[0].take();
+        let (from, to) = (pair.client.address, pair.client.peer.0);
+        let parts: Vec<_> = out.iter().map(|packet| unwrap(packet, from, to)).collect();
+        let bytes: Vec<u8> = parts.iter().flat_map(|(_, bytes)| bytes.clone()).collect();
+        assert!(bytes == [&b"longer"[..], &[b'.'; 597]].concat().repeat(20));
+        let longest = parts[0].1.len();
+        assert_eq!(out.len(), bytes.len().div_ceil(longest));
+        for (n, (tcp, _)) in parts.iter().enumerate() {
+            let ahead = tcp.sequence_number.wrapping_sub(parts[0].0.sequence_number);
+            assert_eq!(ahead as usize, n * longest);
+        }
+        // They can be merged again, and no fragments of two of them be mixed up.
+        let id = |packet: &Packet| u16::from_be_bytes([packet.data()[4], packet.data()[5]]);
+        for (n, packet) in out.iter().enumerate().filter(|_| !six) {
+            assert_eq!(id(packet), 0xfff8_u16.wrapping_add(n as u16));
+        }
+        let next = pair.segment(1 + 600 * 20, |_| (), b"..");
+        let before = id(&next);
+        let next = pair.through(0, next);
+        assert!(six || id(&next[0]) == before + out.len() as u16 - 20);
+        pair.between.assert_balanced();
+    }
 }
 
 #[test]

@@ -223,7 +223,7 @@ fn what_is_wrong_is_said_in_the_header() {
     state.answer(Answer::Snapshot(Err(Failure::Lost("connection refused".to_owned()))));
     assert!(
         screen(&state, 80, 24)
-            .contains("the instance has ended, or cannot be reached (connection refused)")
+            .contains("the instance has ended, or cannot be reached; trying again (")
     );
     assert!(screen(&state, 80, 3).contains("the instance has ended"), "{}", screen(&state, 80, 3));
     let another = Snapshot { pid: 1, ..snapshot(1) };

@@ -2,9 +2,10 @@
 
 mod chunks;
 
+use millrace_core::args::Args;
 use millrace_core::{
-    Batch, BiasedMutex, Context, Count, Element, Failed, Footprint, Handlers, Notifier, Packet,
-    Reason, Setup,
+    Batch, BiasedMutex, Context, Count, Element, Failed, Footprint, HandlerError, Handlers,
+    Notifier, Packet, Reason, Setup,
 };
 
 use chunks::Chunks;
@@ -34,8 +35,8 @@ pub enum End {
 struct Row {
     packets: Chunks,
     capacity: usize,
-    /// A handler has changed the capacity.
-    changed: bool,
+    /// The arguments, if a handler has changed the capacity.
+    written: Option<String>,
     /// Packets that a handler discarded, not yet counted as drops by a thread of the graph.
     thrown_out: usize,
     /// Empty pulls since there were packets.
@@ -81,13 +82,13 @@ impl Store {
         keeps: End,
         patience: u32,
     ) -> Result<Self, Failed> {
-        let capacity: u32 = setup.args.positional("CAPACITY", 1000);
+        let capacity = Self::capacity_of(&mut setup.args);
         setup.args.complete()?;
         let store = Self {
             row: BiasedMutex::new(Row {
                 packets: Chunks::default(),
                 capacity: capacity as usize,
-                changed: false,
+                written: None,
                 thrown_out: 0,
                 in_vain: 0,
             }),
@@ -268,6 +269,19 @@ impl Store {
         self.tell(row);
     }
 
+    fn capacity_of(args: &mut Args<'_>) -> u32 {
+        args.positional("CAPACITY", 1000)
+    }
+
+    /// A handler changes the capacity. `written` are the arguments that say so.
+    fn set_capacity(&self, capacity: u32, written: String) {
+        let mut row = self.row.visit();
+        row.capacity = capacity as usize;
+        self.shown.capacity.set(capacity.into());
+        row.written = Some(written);
+        self.throw_out(&mut row, capacity as usize);
+    }
+
     /// Updates both notifiers after packets were added, or removed by a handler.
     fn tell(&self, row: &Row) {
         if !row.packets.is_empty() {
@@ -279,32 +293,30 @@ impl Store {
         }
     }
 
-    /// The handlers `length highwater_length capacity drops reset_counts reset`.
+    /// The handlers `length highwater_length capacity config drops reset_counts reset`.
     pub(super) fn handlers<E: Element>(handlers: &mut Handlers<E>, store: fn(&E) -> &Self) {
         handlers.read("length", move |e, _| store(e).shown.len.get());
         handlers.read("highwater_length", move |e, _| store(e).shown.highwater.get());
         handlers.read("capacity", move |e, _| store(e).shown.capacity.get());
         handlers.write("capacity", move |e, call| {
             let capacity: u32 = call.parse()?;
-            let store = store(e);
-            let mut row = store.row.visit();
-            row.capacity = capacity as usize;
-            store.shown.capacity.set(capacity.into());
-            row.changed = true;
-            store.throw_out(&mut row, capacity as usize);
+            store(e).set_capacity(capacity, format!("CAPACITY {capacity}"));
             Ok(())
         });
         handlers.read("config", move |e, call| {
-            let row = store(e).row.visit();
-            match row.changed {
-                true => format!("CAPACITY {}", row.capacity),
-                false => call
-                    .router()
-                    .elements()
-                    .nth(call.element())
-                    .map_or("", |info| info.config)
-                    .to_owned(),
+            let written = store(e).row.visit().written.clone();
+            let of_file = || call.router().elements().nth(call.element());
+            written.or_else(|| Some(of_file()?.config.to_owned())).unwrap_or_default()
+        });
+        handlers.write("config", move |e, call| {
+            let text = call.text();
+            let mut args = Args::of_text(&text, call.scope());
+            let capacity = Self::capacity_of(&mut args);
+            if args.complete().is_err() {
+                return Err(HandlerError::Refused(args.messages()));
             }
+            store(e).set_capacity(capacity, text.clone().into_owned());
+            Ok(())
         });
         handlers.read("drops", move |e, _| store(e).shown.drops.get());
         handlers.write("reset_counts", move |e, _| {
