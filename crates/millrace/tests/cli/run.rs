@@ -302,7 +302,8 @@ fn devices_are_announced_and_counted() {
                 RatedSource(\\<02000000000002000000000108004500>, RATE 500, LIMIT 100)
                 -> Queue -> ToDevice(lo);
                 Script(wait 0.02s, goto begin $(lt $(own.count) 100), stop)";
-    let done = millrace(&["run", "--json", "--for", "60s", "-e", text]);
+    // Other tests have connections on it.
+    let done = millrace(&["run", "--take-interface", "--json", "--for", "60s", "-e", text]);
     assert!(done.stderr.contains("lo: receives by AF_PACKET on 1 queue"), "{}", done.stderr);
     assert!(done.stderr.contains("lo: promiscuous mode is on"), "{}", done.stderr);
     let summary = json(&done);
