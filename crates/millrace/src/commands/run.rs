@@ -106,7 +106,7 @@ pub(crate) struct Run {
     #[arg(short = 'u', long = "unix-socket", value_name = "PATH")]
     unix_socket: Vec<PathBuf>,
 
-    /// Serves JSON, events and metrics over HTTP, on a TCP port of this machine or a Unix socket
+    /// Serves a web console, JSON, events and metrics over HTTP, on a TCP port of this machine or a Unix socket
     #[arg(long, value_name = "[ADDRESS:]PORT|unix:PATH", value_parser = http::address)]
     http: Vec<Address>,
 
