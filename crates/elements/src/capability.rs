@@ -19,6 +19,7 @@
 //! | [`ConnectionStates`] | ConnectionTracker | IPFilter, IPClassifier, to warn where it is missing |
 //! | [`IndirectionTable`] | SoftwareRSS, FromDPDKDevice | DeviceBalancer |
 //! | [`BucketCounts`] | AggregateCounterVector | DeviceBalancer |
+//! | [`Failures`] | Script, DriverManager | `millrace run`, for its summary and exit status |
 //! | [`HandOver`] | Pipeliner | Pipeliner, to find threads that would wait for each other |
 //!
 //! All methods may be called from any thread, and from the time when the element is configured. None may wait for
@@ -52,6 +53,16 @@ impl Capability for dyn Storage {
     fn missing(element: &str) -> String {
         format!("‘{element}’ is not a Storage element")
     }
+}
+
+/// An element that goes on when something fails that nobody waits for, and prints a message.
+pub trait Failures: Send + Sync {
+    /// What is to be said of it at the end, after the element's name; `None` if nothing has failed.
+    fn failures(&self) -> Option<String>;
+}
+
+impl Capability for dyn Failures {
+    const NAME: &'static str = "an account of failures";
 }
 
 /// A table of receive-side scaling: the hash of a flow selects a bucket, and the table says which queue or thread gets

@@ -32,11 +32,14 @@
 //! # See also
 //! Script
 
+use std::sync::Arc;
+
 use millrace_core::{
-    Class, Context, Element, Failed, Handlers, Init, Inspection, Refused, Setup, register,
+    Class, Context, Element, Failed, Handlers, Init, Inspection, Offers, Refused, Setup, register,
 };
 
 use super::script::{Kind, Script, script_handlers};
+use crate::capability::Failures;
 
 /// The element; its manual is at the top of the file.
 pub struct DriverManager {
@@ -70,8 +73,18 @@ impl Element for DriverManager {
         Element::stop_requested(&self.script, cx, &mut ())
     }
 
+    fn capabilities(self: &Arc<Self>, offers: &mut Offers<'_>) {
+        offers.provide::<dyn Failures>(self.clone());
+    }
+
     fn handlers(handlers: &mut Handlers<Self>) {
         script_handlers(handlers, |manager| &manager.script);
+    }
+}
+
+impl Failures for DriverManager {
+    fn failures(&self) -> Option<String> {
+        self.script.failures()
     }
 }
 

@@ -8,7 +8,8 @@
 //!
 //! In the texts of instructions `$x` and `${x}` are replaced by the variable x, `$(HANDLER [ARG...])` by the value of a
 //! read handler, `$?` by the status of the last `write` (0 on success, negative on failure), `$$` by the process ID.
-//! The script's own handlers need no element name. The forms that end in `q` also remove a layer of quotes after
+//! The script's own handlers need no element name. An instruction that fails prints a message, and the script goes on;
+//! the summary of `millrace run` says so, and its exit status indicates failure. The forms that end in `q` also remove a layer of quotes after
 //! replacing variables.
 //!
 //! - `set VAR TEXT`, `setq`: sets a variable. `init`, `initq`: the same, once, before the script runs. `export`,
@@ -18,7 +19,8 @@
 //!   newline.
 //! - `read HANDLER [ARG...]`, `readq`: prints a handler's name and value on standard error.
 //! - `write HANDLER [TEXT]`, `writeq`: writes a handler.
-//! - `save HANDLER [FILE]`, `append HANDLER [FILE]`: prints a handler's value to a file.
+//! - `save HANDLER [FILE]`, `append HANDLER [FILE]`: prints a handler's value to a file. The file stays as it is if the
+//!   handler fails.
 //! - `wait TIME`, `wait_for`, `wait_time`: waits for a time, or a step. `pause [COUNT]`, `wait`, `wait_step [COUNT]`,
 //!   `wait_stop [COUNT]`: waits for COUNT writes to `step`, or, in a driver script, for COUNT requests to stop.
 //! - `label LABEL`, `goto LABEL [CONDITION]`, `loop`: jumps; the labels `loop` (or `begin`), `end`, `exit`, `stop` and
@@ -74,14 +76,18 @@ mod names_checked;
 mod program;
 mod signals;
 
+use std::sync::Arc;
+use std::sync::atomic::Ordering::Relaxed;
+
 use millrace_core::args::{ArgText, Kind as ArgKind, Scope};
 use millrace_core::element::{ANY_HANDLER, HandlerError, Inspection, Text};
 use millrace_core::{
-    Args, Batch, Call, Class, Context, Element, Failed, Handlers, Init, Reason, Refused, Setup,
-    register,
+    Args, Batch, Call, Class, Context, Element, Failed, Handlers, Init, Offers, Reason, Refused,
+    Setup, register,
 };
 use millrace_lang::config::unquote;
 
+use crate::capability::Failures;
 use errors::Errors;
 use functions::{FUNCTIONS, PRIVATE_FUNCTIONS};
 pub(super) use machine::Kind;
@@ -150,8 +156,22 @@ impl Element for Script {
         self.machine.outlives_stop(Place { router: cx.router(), element: cx.element() })
     }
 
+    fn capabilities(self: &Arc<Self>, offers: &mut Offers<'_>) {
+        offers.provide::<dyn Failures>(self.clone());
+    }
+
     fn handlers(handlers: &mut Handlers<Self>) {
         script_handlers(handlers, |script| script);
+    }
+}
+
+impl Failures for Script {
+    fn failures(&self) -> Option<String> {
+        match self.machine.failures.load(Relaxed) {
+            0 => None,
+            1 => Some("an instruction failed".to_owned()),
+            n => Some(format!("{n} instructions failed")),
+        }
     }
 }
 
@@ -182,7 +202,7 @@ impl Script {
     /// The output for a packet; `None` to drop it.
     fn output_for(&self, cx: &Context, input: usize) -> Option<usize> {
         let place = Place { router: cx.router(), element: cx.element() };
-        let errors = Errors::executing(place.router, place.element);
+        let errors = Errors::executing(place.router, place.element, &self.machine.failures);
         match self.machine.call(place, &errors, Arguments { input, ..Arguments::default() }) {
             Ended::Well(port) => String::from_utf8_lossy(&port).trim().parse().ok(),
             Ended::Stop | Ended::Error => None,

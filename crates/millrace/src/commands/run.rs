@@ -12,6 +12,7 @@ use millrace_core::args::Seconds;
 use millrace_core::memory::{Arena, limit_heaps};
 use millrace_core::run::initialize;
 use millrace_core::{Engine, Phase, Router, Timestamp, isa, standard_output};
+use millrace_elements::capability::Failures;
 use millrace_io::{DefaultMethod, Method};
 use rustix::time::{ClockId, clock_gettime};
 use serde_json::json;
@@ -105,7 +106,7 @@ pub(crate) struct Run {
     #[arg(short = 'u', long = "unix-socket", value_name = "PATH")]
     unix_socket: Vec<PathBuf>,
 
-    /// Serves JSON, events and metrics over HTTP, on a TCP port of this machine or a Unix socket
+    /// Serves a web console, JSON, events and metrics over HTTP, on a TCP port of this machine or a Unix socket
     #[arg(long, value_name = "[ADDRESS:]PORT|unix:PATH", value_parser = http::address)]
     http: Vec<Address>,
 
@@ -229,8 +230,10 @@ impl Run {
         drop(live);
 
         let end = model.snapshot(&router);
-        let fine = self.conclude(&end, lab.as_ref(), &sandbox, &outcome.complaints)?;
-        outcome.complaints.iter().for_each(complain);
+        let mut complaints = outcome.complaints;
+        complaints.extend(failures(&router));
+        let fine = self.conclude(&end, lab.as_ref(), &sandbox, &complaints)?;
+        complaints.iter().for_each(complain);
         Ok(if fine { ExitCode::SUCCESS } else { ExitCode::FAILURE })
     }
 
@@ -371,6 +374,14 @@ impl Run {
         }
         Ok(fine)
     }
+}
+
+/// What failed in elements that went on, each with the element's name.
+fn failures(router: &Router) -> impl Iterator<Item = String> {
+    (0..router.len()).filter_map(|id| {
+        let failures = router.offered::<dyn Failures>(id)?.failures()?;
+        Some(format!("{}: {failures}", router.name_of(id)))
+    })
 }
 
 /// Stops a router on virtual time if it takes a second of processor time, or `time` if that is longer, and virtual time

@@ -1,8 +1,10 @@
 //! Drawings of a graph: DOT, Mermaid, SVG.
 
 mod dot;
+mod folded;
 mod layout;
 mod mermaid;
+mod placed;
 mod svg;
 
 use millrace_core::Router;
@@ -10,7 +12,9 @@ use millrace_core::element::PortKind;
 use millrace_lang::Graph;
 
 pub(crate) use dot::dot;
+pub(crate) use folded::Folded;
 pub(crate) use mermaid::mermaid;
+pub(crate) use placed::Placed;
 pub(crate) use svg::svg;
 
 /// The elements and connections to draw.
@@ -72,6 +76,19 @@ impl Drawing {
             })
             .collect();
         Self { nodes, edges }
+    }
+
+    /// The drawing of a router.
+    pub(crate) fn of(router: &Router) -> Self {
+        let nodes = router.elements().map(|info| Node {
+            name: info.name.to_owned(),
+            class: info.class.name.to_owned(),
+            config: one_line(info.config),
+            inputs: info.inputs.to_vec(),
+            outputs: info.outputs.to_vec(),
+        });
+        let edges = router.connections().iter().map(|&(from, to)| Edge { from, to });
+        Self { nodes: nodes.collect(), edges: edges.collect() }
     }
 }
 

@@ -8,7 +8,7 @@ use super::layout::{Layout, Problem, Wire, lay_out};
 use super::{Drawing, Edge, Node, escape};
 
 /// Height of a box.
-const BOX: f64 = 42.0;
+pub(super) const BOX: f64 = 42.0;
 /// Height of the space between layers.
 const SPACE: f64 = 46.0;
 /// Width of the frame around everything.
@@ -48,7 +48,7 @@ pub(crate) fn svg(drawing: &Drawing) -> Option<String> {
     Some(text)
 }
 
-struct Picture<'a> {
+pub(super) struct Picture<'a> {
     drawing: &'a Drawing,
     widths: Vec<f64>,
     layout: Layout,
@@ -59,7 +59,7 @@ struct Picture<'a> {
 }
 
 impl<'a> Picture<'a> {
-    fn new(drawing: &'a Drawing) -> Option<Self> {
+    pub(super) fn new(drawing: &'a Drawing) -> Option<Self> {
         let widths: Vec<f64> = drawing.nodes.iter().map(width).collect();
         let mut wires = Vec::new();
         let laid = drawing.edges.iter().map(|edge| {
@@ -84,10 +84,20 @@ impl<'a> Picture<'a> {
         Some(Self { drawing, widths, layout, laid, compounds })
     }
 
-    fn head(&self) -> String {
-        let width = self.layout.width + 2.0 * FRAME;
+    /// The width and the height.
+    pub(super) fn size(&self) -> (f64, f64) {
         let layers = self.layout.layers as f64;
         let height = (layers * (BOX + SPACE) - SPACE).max(0.0) + 2.0 * (FRAME + SPACE / 2.0);
+        (self.layout.width + 2.0 * FRAME, height)
+    }
+
+    /// The width of a box.
+    pub(super) fn width(&self, id: usize) -> f64 {
+        self.widths.get(id).copied().unwrap_or_default()
+    }
+
+    fn head(&self) -> String {
+        let (width, height) = self.size();
         format!(
             "<svg xmlns=\"http://www.w3.org/2000/svg\" width=\"{width:.0}\" height=\"{height:.0}\" \
              viewBox=\"0 0 {width:.0} {height:.0}\" \
@@ -100,7 +110,7 @@ impl<'a> Picture<'a> {
     }
 
     /// The horizontal middle of a box, and its upper edge.
-    fn place(&self, id: usize) -> (f64, f64) {
+    pub(super) fn place(&self, id: usize) -> (f64, f64) {
         let (layer, x) = self.layout.nodes.get(id).copied().unwrap_or_default();
         (x + FRAME, top(layer))
     }
@@ -164,7 +174,13 @@ impl<'a> Picture<'a> {
     }
 
     fn edge(&self, index: usize, text: &mut String) {
-        let Some(edge) = self.drawing.edges.get(index) else { return };
+        if let Some(edge) = self.drawing.edges.get(index) {
+            let _ = writeln!(text, "<path class=\"e\" d=\"{}\"/>", self.path(index, edge));
+        }
+    }
+
+    /// The line of an edge, in SVG's language of paths.
+    pub(super) fn path(&self, index: usize, edge: &Edge) -> String {
         let (start, end) = self.ends(edge);
         let way = self.laid.get(index).copied().flatten().and_then(|n| self.layout.ways.get(n));
         let mut path = format!("M{:.1} {:.1}", start.0, start.1);
@@ -172,8 +188,7 @@ impl<'a> Picture<'a> {
         match way {
             // From below the box, around it, to above it.
             None => {
-                let width = self.widths.get(edge.from.0).copied().unwrap_or(0.0);
-                let side = self.place(edge.from.0).0 + width / 2.0 + 12.0;
+                let side = self.place(edge.from.0).0 + self.width(edge.from.0) / 2.0 + 12.0;
                 turn(&mut path, at, (side, start.1), SPACE / 2.0);
                 let _ = write!(path, "V{:.1}", end.1);
                 turn(&mut path, (side, end.1), end, -SPACE / 2.0);
@@ -200,7 +215,7 @@ impl<'a> Picture<'a> {
                 curve(&mut path, at, end);
             }
         }
-        let _ = writeln!(text, "<path class=\"e\" d=\"{path}\"/>");
+        path
     }
 
     fn leads_up(&self, edge: &Edge) -> bool {
@@ -227,7 +242,7 @@ fn top(layer: usize) -> f64 {
 
 /// The text of a box: the name in bold, and below it the class with its configuration. If the element has no name,
 /// the class in bold, and the configuration below it.
-fn words(node: &Node) -> (String, String) {
+pub(super) fn words(node: &Node) -> (String, String) {
     match (node.given_name(), node.compound()) {
         (Some(_), _) => (node.name.clone(), node.declaration()),
         (None, "") => (node.class.clone(), node.config.clone()),
@@ -245,7 +260,7 @@ fn width(node: &Node) -> f64 {
 }
 
 /// The distance of a port from the middle of its box.
-fn port_offset(ports: &[PortKind], port: usize) -> f64 {
+pub(super) fn port_offset(ports: &[PortKind], port: usize) -> f64 {
     (port as f64 - (ports.len() as f64 - 1.0) / 2.0) * PORT_PITCH
 }
 

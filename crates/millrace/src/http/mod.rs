@@ -6,6 +6,7 @@
 //! decides.
 
 mod answer;
+mod console;
 mod events;
 mod guard;
 mod limits;

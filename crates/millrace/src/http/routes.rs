@@ -12,6 +12,7 @@ use tokio::sync::{OwnedSemaphorePermit, Semaphore};
 use tokio::time::{sleep, timeout};
 
 use super::answer::{Answer, BYTES, Content, JSON, Refusal, TEXT, answer, json, whole};
+use super::console::{self, Folds};
 use super::events::Source;
 use super::guard::{self, Peer};
 use super::limits::{ASKING_THREADS, BODY, HELD, HELD_UNIT, REQUEST, WRONG_TOKEN};
@@ -21,14 +22,6 @@ use crate::control::Access;
 
 /// The description of what is served.
 const OPENAPI: &str = include_str!("openapi.json");
-
-/// What the first page says.
-const WELCOME: &str = concat!(
-    "Millrace ",
-    env!("CARGO_PKG_VERSION"),
-    "\n\n/api/v1/openapi.json describes what there is: the router at this moment (/api/v1/snapshot), its elements, \
-     handlers, graph, configuration and events. /metrics is for Prometheus.\n"
-);
 
 const EVENTS: &str = "text/event-stream";
 
@@ -63,6 +56,7 @@ enum Question {
     Handlers,
     Graph,
     Configuration,
+    Layout(Folds),
     Metrics(String),
     Read(String, Vec<u8>),
     Write(String, Bytes),
@@ -93,7 +87,13 @@ impl Desk {
 
     async fn respond(&self, peer: Peer, request: Request<Incoming>) -> Result<Answer, Refusal> {
         let (head, body) = request.into_parts();
-        guard::admit(&self.access, peer, &head.method, &head.headers)?;
+        let admitted = guard::admit(&self.access, peer, &head.method, &head.headers);
+        match (console::file(&head.method, &head.uri), admitted) {
+            // It asks for the token, and comes by any name of this host; but a request must be one.
+            (Some(file), Ok(())) => return file,
+            (Some(file), Err(refusal)) if refusal.status != StatusCode::BAD_REQUEST => return file,
+            (_, admitted) => admitted?,
+        }
         let path = decoded(head.uri.path())?;
         let reads = || match head.method {
             Method::GET | Method::HEAD => Ok(()),
@@ -131,10 +131,7 @@ impl Desk {
                 _ => return Err(nothing_at(&format!("/api/v1/{path}"))),
             },
             None => match path.as_ref() {
-                "/" => {
-                    reads()?;
-                    return Ok(whole(TEXT, WELCOME));
-                }
+                console::LAYOUT => Question::Layout(Folds::of(head.uri.query())),
                 "/metrics" => {
                     let accepted = head.headers.get(ACCEPT).and_then(|value| value.to_str().ok());
                     Question::Metrics(accepted.unwrap_or_default().to_owned())
@@ -181,6 +178,7 @@ fn ask(site: &Site, question: Question) -> Result<Answer, Refusal> {
         Question::Handlers => json(&site.handlers()),
         Question::Graph => json(&site.graph()),
         Question::Configuration => json(&site.configuration()),
+        Question::Layout(folds) => json(&site.layout(&folds)),
         Question::Metrics(accepted) => {
             let (kind, text) = metrics::text(site.snapshot(), &accepted).ok_or_else(|| {
                 Refusal::new(StatusCode::INTERNAL_SERVER_ERROR, "the metrics cannot be written")

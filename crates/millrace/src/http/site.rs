@@ -7,6 +7,8 @@ use millrace_core::{HandlerError, Registry, Router};
 use serde::Serialize;
 
 use super::answer::Refusal;
+use super::console::Folds;
+use crate::drawing::{Drawing, Folded, Placed};
 use crate::model::snapshot::{Connection, Element};
 use crate::model::{Model, Snapshot};
 use hyper::StatusCode;
@@ -72,6 +74,14 @@ pub(super) struct Node {
     information: bool,
     inputs: Vec<crate::model::snapshot::PortKind>,
     outputs: Vec<crate::model::snapshot::PortKind>,
+}
+
+/// The picture of the graph.
+#[derive(Serialize)]
+pub(super) struct Layout {
+    generation: u64,
+    /// None if it is too large for a picture.
+    drawing: Option<Placed>,
 }
 
 /// The configuration.
@@ -145,6 +155,12 @@ impl Site {
             outputs: element.outputs,
         };
         Graph { generation, elements: elements.into_iter().map(node).collect(), connections }
+    }
+
+    pub(super) fn layout(&self, folds: &Folds) -> Layout {
+        let full = Drawing::of(&self.router);
+        let folded = Folded::new(&full, |compound| folds.fold(compound));
+        Layout { generation: self.router.generation(), drawing: Placed::new(&folded) }
     }
 
     pub(super) fn configuration(&self) -> Configuration {

@@ -1,5 +1,6 @@
 //! `millrace run`.
 
+use std::fs;
 use std::io::{BufRead, BufReader};
 use std::process::{Command, Stdio};
 use std::time::{Duration, Instant};
@@ -301,7 +302,8 @@ fn devices_are_announced_and_counted() {
                 RatedSource(\\<02000000000002000000000108004500>, RATE 500, LIMIT 100)
                 -> Queue -> ToDevice(lo);
                 Script(wait 0.02s, goto begin $(lt $(own.count) 100), stop)";
-    let done = millrace(&["run", "--json", "--for", "60s", "-e", text]);
+    // Other tests have connections on it.
+    let done = millrace(&["run", "--take-interface", "--json", "--for", "60s", "-e", text]);
     assert!(done.stderr.contains("lo: receives by AF_PACKET on 1 queue"), "{}", done.stderr);
     assert!(done.stderr.contains("lo: promiscuous mode is on"), "{}", done.stderr);
     let summary = json(&done);
@@ -434,6 +436,21 @@ fn a_recording_can_be_reset_while_it_is_loaded() {
     // They are pulled 256 at a time: the first ones are thrown out, and those that came with the call stay.
     assert_eq!(element(&summary, "c")["in"], 344, "{}", done.stdout);
     assert_eq!(element(&summary, "replay")["balanced"], true, "{}", done.stdout);
+}
+
+/// A packet that waits for its time when the program ends is accounted for.
+#[test]
+fn a_packet_of_a_dump_that_is_not_yet_due_is_held() {
+    let folder = tempfile::tempdir().unwrap();
+    let dump = folder.path().join("in.dump");
+    fs::write(&dump, "!data timestamp ip_src\n1 10.0.0.1\n2 10.0.0.1\n100 10.0.0.1\n").unwrap();
+    let text = format!("f :: FromIPSummaryDump({}, TIMING true) -> Discard", dump.display());
+    let done = millrace(&["run", "--simtime", "--for", "10s", "--json", "-e", &text]);
+    assert_eq!(done.status, 0, "{}", done.stderr);
+    let summary: Value = serde_json::from_str(&done.stdout).unwrap();
+    let dump = element(&summary, "f");
+    assert_eq!((&dump["created"], &dump["held"]), (&3.into(), &1.into()), "{}", done.stdout);
+    assert_eq!(dump["balanced"], true, "{}", done.stdout);
 }
 
 /// A hot swap goes on with the file of a dump, after the packets that are in it.

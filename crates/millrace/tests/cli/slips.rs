@@ -257,3 +257,37 @@ fn a_file_that_may_not_become_longer_is_as_a_full_disk() {
     assert!(done.stderr.contains("File too large"), "{}", done.stderr);
     assert!(done.stdout.contains("ToDump"), "there is a summary: {}", done.stdout);
 }
+
+/// What a script does wrong is no secret: who starts the program sees it by its exit status, and in the summary.
+#[test]
+fn a_script_that_fails_lets_the_program_fail() {
+    let run = |script: &str| millrace(&["run", "--json", "-e", &format!("s :: {script}")]);
+    let failing = ["Script(write nobody.reset, stop)", "DriverManager(error \"no\")"];
+    for script in failing {
+        let done = run(script);
+        assert_eq!(done.status, 1, "{script}: {}", done.stderr);
+        let summary: serde_json::Value = serde_json::from_str(&done.stdout).unwrap();
+        let complaints = summary["complaints"].to_string();
+        assert!(complaints.contains("an instruction failed"), "{complaints}");
+    }
+    let done = run("Script(set x 1, write s.set y 2, stop)");
+    assert_eq!(done.status, 0, "{}", done.stderr);
+}
+
+/// A script saves a value that it has, and empties no file for one that it has not.
+#[test]
+fn a_script_that_saves_reads_first() {
+    let folder = tempfile::tempdir().unwrap();
+    let path = folder.path().join("kept");
+    let saved = |instruction: &str| {
+        fs::write(&path, "old\n").unwrap();
+        let text =
+            format!("s :: Script({}, stop)", instruction.replace("FILE", path.to_str().unwrap()));
+        let done = millrace(&["run", "--no-sandbox", "-e", &text]);
+        (done.status, fs::read_to_string(&path).unwrap())
+    };
+    assert_eq!(saved("print >FILE s.cat FILE"), (0, "old\n".to_owned()));
+    assert_eq!(saved("save s.nothing FILE"), (1, "old\n".to_owned()));
+    let (status, text) = saved("save s.now FILE");
+    assert_eq!((status, text.contains("old")), (0, false), "{text}");
+}

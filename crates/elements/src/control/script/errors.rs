@@ -1,6 +1,7 @@
 //! The errors of a script's run, and where they are reported.
 
 use std::cell::{Cell, RefCell};
+use std::sync::atomic::{AtomicU64, Ordering::Relaxed};
 
 use millrace_core::Router;
 
@@ -8,27 +9,27 @@ use millrace_core::Router;
 pub(super) struct Errors<'a> {
     router: &'a Router,
     count: Cell<usize>,
-    hears: Hears,
+    hears: Hears<'a>,
 }
 
-enum Hears {
-    /// Printed for the user, below a line of context, if there is one.
-    User { context: Option<String>, said: Cell<bool> },
+enum Hears<'a> {
+    /// Printed for the user, below a line of context, if there is one; and counted, for the program to fail at its end.
+    User { context: Option<String>, said: Cell<bool>, failures: &'a AtomicU64 },
     /// Returned to the caller.
     Caller(RefCell<Vec<String>>),
 }
 
 impl<'a> Errors<'a> {
-    /// Prints errors at once.
-    pub(super) fn to_user(router: &'a Router) -> Self {
-        let hears = Hears::User { context: None, said: Cell::new(false) };
+    /// Prints errors at once, and adds them to `failures`.
+    pub(super) fn to_user(router: &'a Router, failures: &'a AtomicU64) -> Self {
+        let hears = Hears::User { context: None, said: Cell::new(false), failures };
         Self { router, count: Cell::new(0), hears }
     }
 
-    /// Prints errors at once, with the context that `element` was executing.
-    pub(super) fn executing(router: &'a Router, element: usize) -> Self {
+    /// Prints errors at once, with the context that `element` was executing, and adds them to `failures`.
+    pub(super) fn executing(router: &'a Router, element: usize, failures: &'a AtomicU64) -> Self {
         let context = Some(format!("While executing ‘{}’:", declaration(router, element)));
-        let hears = Hears::User { context, said: Cell::new(false) };
+        let hears = Hears::User { context, said: Cell::new(false), failures };
         Self { router, count: Cell::new(0), hears }
     }
 
@@ -44,11 +45,11 @@ impl<'a> Errors<'a> {
 
     /// Reports an error of one or more lines.
     pub(super) fn error(&self, message: &str) {
-        self.count.set(self.count.get() + 1);
+        self.add();
         match &self.hears {
             Hears::Caller(kept) => kept.borrow_mut().extend(message.lines().map(str::to_owned)),
             Hears::User { context: None, .. } => self.router.chatter(message),
-            Hears::User { context: Some(context), said } => {
+            Hears::User { context: Some(context), said, .. } => {
                 if !said.replace(true) {
                     self.router.chatter(context);
                 }
@@ -60,8 +61,15 @@ impl<'a> Errors<'a> {
     /// Reports an error that happened in a call.
     pub(super) fn in_call(&self, call: &str, message: &str) {
         match message {
-            "" => self.count.set(self.count.get() + 1),
+            "" => self.add(),
             _ => self.error(&format!("While calling ‘{call}’:\n{}", indented(message))),
+        }
+    }
+
+    fn add(&self) {
+        self.count.set(self.count.get() + 1);
+        if let Hears::User { failures, .. } = &self.hears {
+            failures.fetch_add(1, Relaxed);
         }
     }
 

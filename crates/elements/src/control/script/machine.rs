@@ -5,6 +5,7 @@ use std::collections::HashMap;
 use std::fs::OpenOptions;
 use std::io::Write as _;
 use std::sync::MutexGuard;
+use std::sync::atomic::AtomicU64;
 use std::thread::ThreadId;
 
 use millrace_core::args::{self, Seconds};
@@ -28,6 +29,8 @@ pub(super) struct Machine {
     arguments: Lock<Arguments>,
     /// The thread that runs the script from its position.
     runner: Lock<Option<ThreadId>>,
+    /// The errors that nobody but the user was told of.
+    pub(super) failures: AtomicU64,
 }
 
 /// When a script runs (Click's script types).
@@ -110,12 +113,13 @@ impl Machine {
             position: Lock::default(),
             arguments: Lock::default(),
             runner: Lock::default(),
+            failures: 0.into(),
         }
     }
 
     /// Sets the `init` variables and starts an active script.
     pub(super) fn start(&self, router: &Router, element: usize) {
-        let errors = Errors::executing(router, element);
+        let errors = Errors::executing(router, element, &self.failures);
         let place = Place { router, element };
         let run = Run::shared(self, place, &errors);
         for step in &self.program.steps {
@@ -144,7 +148,7 @@ impl Machine {
 
     /// The timer has expired: the wait is over.
     pub(super) fn wake(&self, place: Place<'_>) {
-        let errors = Errors::executing(place.router, place.element);
+        let errors = Errors::executing(place.router, place.element, &self.failures);
         let Some(_guard) = self.enter() else {
             // Another thread is running the script: try again soon.
             let soon = place.router.clock().now() + Timestamp::from_millis(1);
@@ -218,7 +222,7 @@ impl Machine {
         if self.kind != Kind::Driver {
             return false;
         }
-        let errors = Errors::to_user(place.router);
+        let errors = Errors::to_user(place.router, &self.failures);
         for _ in 0..MOST_JUMPS {
             let (ended, waits) = self.step(place, &errors, 1, How::Router);
             if !matches!(ended, Ended::Well(_)) || !waits {
@@ -556,8 +560,22 @@ impl<'a> Run<'a> {
             let name = self.names().text(&to.file, true);
             (String::from_utf8_lossy(&name).into_owned(), to.appends)
         });
+        // First, for the handler may read the file, and what it prints itself comes before its value.
+        let handler = text.starts_with(|c: char| c.is_ascii_alphabetic() || c == '@' || c == '_');
+        let mut value = match handler {
+            true => self.names().called(text, unquotes).unwrap_or_default(),
+            false => unquote(&self.names().expanded_quoted(text)),
+        };
+        let failed = self.errors.count() != errors;
+        if newline && value.last() != Some(&b'\n') && !failed {
+            value.push(b'\n');
+        }
         let mut out: Box<dyn std::io::Write> = match &file {
             Some((name, appends)) if !name.is_empty() && name != "-" => {
+                // What a file has is not given up for a value that there is not.
+                if failed && value.is_empty() {
+                    return;
+                }
                 match open(name, *appends) {
                     Ok(file) => Box::new(file),
                     Err(error) => {
@@ -567,21 +585,6 @@ impl<'a> Run<'a> {
             }
             _ => Box::new(standard_output::for_data().lock()),
         };
-        let handler = text.starts_with(|c: char| c.is_ascii_alphabetic() || c == '@' || c == '_');
-        let mut value = match handler {
-            // The handler's own output comes first.
-            true if file.is_none() => {
-                drop(out);
-                let value = self.names().called(text, unquotes).unwrap_or_default();
-                out = Box::new(standard_output::for_data().lock());
-                value
-            }
-            true => self.names().called(text, unquotes).unwrap_or_default(),
-            false => unquote(&self.names().expanded_quoted(text)),
-        };
-        if newline && value.last() != Some(&b'\n') && self.errors.count() == errors {
-            value.push(b'\n');
-        }
         if let Err(error) = out.write_all(&value).and_then(|()| out.flush()) {
             self.errors.error(&format!("print: {}", os_error_text(&error)));
         }

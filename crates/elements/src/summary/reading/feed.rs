@@ -234,9 +234,8 @@ impl<F: LineFormat> Element for Feed<F> {
     }
 
     fn cleanup(&self, _router: &Router) -> Result<(), Refused> {
-        let mut state = self.state();
-        state.format.file().close();
-        state.pending = None;
+        // A packet that waits stays: it was created, and is counted as held.
+        self.state().format.file().close();
         Ok(())
     }
 }

@@ -1,6 +1,8 @@
 //! `millrace run --http`.
 
+mod browser;
 mod client;
+mod console;
 mod hostile;
 mod metrics;
 mod schema;
@@ -131,7 +133,6 @@ fn handlers_are_read_and_written() {
         let error = answer.json()["error"].as_str().unwrap().to_owned();
         assert!(error.contains(words), "{error}");
     }
-    assert!(running.get("/").text().contains("/api/v1/snapshot"));
     running.stop();
 }
 
@@ -143,14 +144,14 @@ fn writes_need_the_token() {
     };
     assert_eq!(put(&[]), 401);
     assert_eq!(put(&[&bearer("a-long-secreT")]), 401);
-    assert_eq!(running.ask("GET", "/", &[&bearer("wrong")], b"").status, 401);
+    assert_eq!(running.ask("GET", "/metrics", &[&bearer("wrong")], b"").status, 401);
     // What a page of another site can make a browser send.
     assert_eq!(put(&["Origin: http://evil.example", &bearer(TOKEN)]), 403);
     assert_eq!(put(&["Sec-Fetch-Site: cross-site", &bearer(TOKEN)]), 403);
-    let rebound = running.say(&client::request("GET", "/", &["Host: evil.example"], b""));
+    let rebound = running.say(&client::request("GET", "/metrics", &["Host: evil.example"], b""));
     assert_eq!(client::Answer::of(&rebound).status, 403);
     assert_eq!(running.get("/api/v1/handlers/way/q.capacity").text(), "50");
-    let answer = running.get("/");
+    let answer = running.get("/api/v1/snapshot");
     assert!(answer.header("access-control-allow-origin").is_none());
     assert_eq!(answer.header("x-content-type-options"), Some("nosniff"));
     assert_eq!(put(&[&bearer(TOKEN)]), 200);
