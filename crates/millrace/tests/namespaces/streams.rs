@@ -88,7 +88,9 @@ fn pages_arrive_with_words_replaced() {
     let posted = left.run("curl -s -m 60 -d a=secret http://10.9.0.2/");
     assert_eq!(stdout(&posted), "a=not at all confidential");
     let summary = replacer.stop();
-    assert!(summary.received("up") > 100 && summary.received("down") > 100);
+    // The client gets segments as long as the kernel's, and acknowledges few of them by themselves.
+    let received = ["up", "down"].map(|path| summary.received(path));
+    assert!(received[0] > 10 && received[1] > 100, "{received:?}");
 }
 
 #[test]
