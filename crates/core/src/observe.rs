@@ -24,6 +24,13 @@ pub trait Observer: Send + Sync {
     /// A packet passes a connection.
     fn passes(&self, at: &Passage, packet: &Packet);
 
+    /// An element begins to process a packet that has been pushed to it, in an observation that has packets go singly:
+    /// what it sends from now on, it sends because of this packet. Pulled packets are processed as soon as they have
+    /// passed.
+    fn begins(&self, at: &Begin, packet: &Packet) {
+        let _ = (at, packet);
+    }
+
     /// An element drops a packet.
     fn drops(&self, at: &Loss, packet: &Packet) {
         let _ = (at, packet);
@@ -48,6 +55,17 @@ pub struct Passage {
     pub now: Timestamp,
     /// The cycles that the element in front has taken so far, in an observation that has packets go singly.
     pub cycles: u64,
+}
+
+/// The beginning of an element's work on a packet.
+#[derive(Clone, Copy, Debug)]
+pub struct Begin {
+    /// The element.
+    pub element: usize,
+    /// The thread.
+    pub thread: usize,
+    /// When the round began.
+    pub now: Timestamp,
 }
 
 /// The end of a packet.

@@ -20,8 +20,14 @@ pub enum FilterError {
     Bad(String),
 }
 
-/// `DLT_EN10MB`: frames have Ethernet headers.
-const ETHERNET: c_int = 1;
+/// What the packets of a filter begin with.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Start {
+    /// An Ethernet header (`DLT_EN10MB`).
+    Ethernet,
+    /// An IPv4 or IPv6 header (`DLT_RAW`).
+    Ip,
+}
 /// Bytes of a frame that an accepting filter returns: all.
 const WHOLE: c_int = 0x4_0000;
 /// `PCAP_NETMASK_UNKNOWN`.
@@ -49,6 +55,14 @@ type Close = unsafe extern "C" fn(*mut c_void);
 /// # Errors
 /// libpcap is not installed, or rejects the filter.
 pub fn compile(filter: &str) -> Result<Vec<Instruction>, FilterError> {
+    compile_for(filter, Start::Ethernet)
+}
+
+/// [`compile`] for packets that begin with a given header.
+///
+/// # Errors
+/// As there.
+pub fn compile_for(filter: &str, start: Start) -> Result<Vec<Instruction>, FilterError> {
     if filter.trim().is_empty() {
         return Ok(Vec::new());
     }
@@ -68,7 +82,11 @@ pub fn compile(filter: &str) -> Result<Vec<Instruction>, FilterError> {
         let error: Symbol<'_, GetError> = symbol(&library, c"pcap_geterr")?;
         let close: Symbol<'_, Close> = symbol(&library, c"pcap_close")?;
 
-        let handle = open(ETHERNET, WHOLE);
+        let link = match start {
+            Start::Ethernet => 1,
+            Start::Ip => 12,
+        };
+        let handle = open(link, WHOLE);
         if handle.is_null() {
             return Err(FilterError::Bad("libpcap is out of memory".to_owned()));
         }

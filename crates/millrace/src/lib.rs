@@ -31,6 +31,7 @@ mod session;
 mod signals;
 mod tools;
 mod top;
+mod watch;
 
 use std::ffi::OsString;
 use std::path::Path;

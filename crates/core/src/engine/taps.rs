@@ -11,6 +11,8 @@ pub(crate) struct Taps {
     /// Who watches drops.
     pub(super) drops: Vec<Arc<dyn Observer>>,
     pub(crate) singly: bool,
+    /// Who sees which packet an element processes.
+    pub(super) followers: Vec<Arc<dyn Observer>>,
 }
 
 /// A watched connection.
@@ -44,8 +46,9 @@ impl Taps {
             }
         }
         let drops = observations.iter().filter(|one| one.drops).map(|one| one.observer.clone());
-        let singly = observations.iter().any(|one| one.singly);
-        Self { taps, drops: drops.collect(), singly }
+        let follows = observations.iter().filter(|one| one.singly);
+        let followers: Vec<_> = follows.map(|one| one.observer.clone()).collect();
+        Self { taps, drops: drops.collect(), singly: !followers.is_empty(), followers }
     }
 
     /// The wiring with these taps in it.

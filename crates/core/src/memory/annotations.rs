@@ -8,7 +8,7 @@
 
 use std::net::{Ipv4Addr, Ipv6Addr};
 
-use super::descriptor::ANNOTATION_LEN;
+pub use super::descriptor::ANNOTATION_LEN;
 use super::packet::Packet;
 use super::view::View;
 use crate::time::Timestamp;

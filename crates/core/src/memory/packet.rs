@@ -285,6 +285,21 @@ impl Packet {
         usize::from(self.0.data_off())
     }
 
+    /// The data, and `n` bytes of headroom in front of it: a header that was stripped, for one. `None` if the headroom
+    /// is smaller.
+    pub fn data_from(&self, n: usize) -> Option<&[u8]> {
+        if n > self.headroom() {
+            return None;
+        }
+        // SAFETY: headroom and data are bytes of one buffer, which `unstrip` makes data in the same way.
+        Some(unsafe { std::slice::from_raw_parts(self.data_ptr().sub(n), self.len() + n) })
+    }
+
+    /// A number that no other packet has as long as this one exists.
+    pub fn identity(&self) -> usize {
+        self.0.as_non_null().addr().get()
+    }
+
     /// Bytes of tailroom.
     #[inline]
     pub fn tailroom(&self) -> usize {

@@ -152,6 +152,12 @@ impl Program {
         }
     }
 
+    /// A program without steps, which all packets are offered to and which [takes](Self::takes) none.
+    pub(crate) fn of_nobody(frames: usize, elements: usize) -> Self {
+        let entry_of = vec![NOWHERE - 1; frames];
+        Self { entry_of, ..Layout::default().program(frames, elements) }
+    }
+
     /// Becomes another program for the same elements, not yet linked.
     pub(crate) fn give_way(&mut self, other: Program) {
         let shares = std::mem::take(&mut self.shares);

@@ -113,13 +113,13 @@ impl Worker {
             layout.program(frames, router.len())
         } else {
             let taps = Taps::new(&observations, router.connections(), wiring);
-            let layout = match taps.singly {
-                true => Layout::default(),
-                false => layout.tapped(&taps.outputs().collect()),
+            let program = match taps.singly {
+                true => Program::of_nobody(frames, router.len()),
+                false => layout.tapped(&taps.outputs().collect()).program(frames, router.len()),
             };
             let wiring = Arc::new(taps.wire(wiring));
             self.cx.set_taps(Some(Arc::new(taps)), wiring);
-            layout.program(frames, router.len())
+            program
         };
         self.program.share_all_out(&self.cx);
         self.program.give_way(program);
@@ -239,6 +239,9 @@ impl Worker {
         let Self { cx, program, .. } = self;
         let Some(entry) = program.entry_at(frame) else { return false };
         if !program.takes(entry, cx) {
+            if cx.is_watched_singly() {
+                cx.show_begin(frame, batch);
+            }
             return false;
         }
         program.run(entry, cx, batch);

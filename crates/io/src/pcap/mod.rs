@@ -16,6 +16,7 @@ mod fields;
 mod input;
 mod link_type;
 mod mapping;
+pub mod ng;
 mod pcapng;
 mod reader;
 mod writer;

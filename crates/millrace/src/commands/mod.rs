@@ -1,5 +1,6 @@
 //! The sub-commands, one module each.
 
+mod capture;
 mod check;
 mod elements;
 mod flatten;
@@ -11,6 +12,7 @@ mod plan;
 mod remote;
 mod run;
 mod top;
+mod trace;
 
 use std::ffi::OsString;
 use std::process::ExitCode;
@@ -44,6 +46,8 @@ enum Command {
     Read(remote::Read),
     Write(remote::Write),
     Hotswap(remote::Hotswap),
+    Capture(capture::Capture),
+    Trace(trace::Trace),
     InstallLinks(links::InstallLinks),
 }
 
@@ -75,6 +79,8 @@ pub(crate) fn main(args: Vec<OsString>) -> anyhow::Result<ExitCode> {
         Command::Read(command) => command.run(),
         Command::Write(command) => command.run(),
         Command::Hotswap(command) => command.run(),
+        Command::Capture(command) => command.run(),
+        Command::Trace(command) => command.run(),
         Command::InstallLinks(command) => command.run(),
     }
 }

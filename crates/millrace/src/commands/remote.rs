@@ -162,7 +162,7 @@ impl Socket {
 }
 
 /// The router's message, without the words that the protocol adds.
-fn explain(error: ClientError) -> anyhow::Error {
+pub(crate) fn explain(error: ClientError) -> anyhow::Error {
     match error {
         ClientError::Io(error) => anyhow::anyhow!(os_error_text(&error)),
         ClientError::Refused { code: 520 | 590, message } => {

@@ -23,11 +23,14 @@ pub(crate) use snapshot::{Connection, Device, QueueFill, Totals};
 pub(crate) use snapshot::{Element, PortKind, Snapshot, Worker};
 use take::Origin;
 
+use crate::watch::Watch;
+
 /// What is read in addition to the router: its devices' traffic, and when it began. Clones read the same.
 #[derive(Clone, Default)]
 pub(crate) struct Model {
     ledger: Ledger,
     origin: Arc<OnceLock<Origin>>,
+    watch: Watch,
 }
 
 impl Model {
@@ -38,7 +41,7 @@ impl Model {
 
     /// The model of a router that may run in place of another one: with devices of its own, and the same begin.
     pub(crate) fn of_next_router(&self) -> Self {
-        Self { ledger: Ledger::default(), origin: self.origin.clone() }
+        Self { ledger: Ledger::default(), ..self.clone() }
     }
 
     /// Begins to count now: time, and copies of packet data. Only the first call counts.
@@ -60,6 +63,7 @@ impl Model {
             let text = serde_json::to_string(&model.snapshot(router));
             text.map_err(|error| HandlerError::Refused(error.to_string()))
         });
+        self.watch.offer(&mut handlers);
         handlers
     }
 }

@@ -39,11 +39,11 @@ impl Running {
         self.folder.path().join("socket").to_str().unwrap().to_owned()
     }
 
-    fn read(&self, handler: &str) -> Done {
+    pub(crate) fn read(&self, handler: &str) -> Done {
         millrace(&["read", handler, "--socket", &self.socket()])
     }
 
-    fn write(&self, args: &[&str]) -> Done {
+    pub(crate) fn write(&self, args: &[&str]) -> Done {
         millrace(&[&["write"], args, &["--port", &self.port]].concat())
     }
 

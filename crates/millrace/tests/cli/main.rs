@@ -2,6 +2,7 @@
 
 #![allow(clippy::unwrap_used, clippy::panic, reason = "what cannot be set up fails the test")]
 
+mod capture;
 mod check;
 mod click;
 mod control;
@@ -14,6 +15,7 @@ mod run;
 mod sandbox;
 mod slips;
 mod top;
+mod trace;
 
 use std::io::Write;
 use std::process::{Command, Output, Stdio};

@@ -7,7 +7,7 @@ use crate::drops::Reason;
 use crate::engine::taps::Taps;
 use crate::graph::Wiring;
 use crate::memory::{Batch, Packet};
-use crate::observe::{Loss, Observer, Passage};
+use crate::observe::{Begin, Loss, Observer, Passage};
 
 impl Context {
     /// Shows a packet that passes a tap, one of a batch of so many.
@@ -23,6 +23,17 @@ impl Context {
             cycles: self.cycles_so_far(taps),
         };
         tap.observers.iter().for_each(|observer| observer.passes(&passage, packet));
+    }
+
+    /// Shows the packets that the element at whose input they wait is about to process.
+    #[cold]
+    pub(crate) fn show_begin(&self, frame: usize, packets: &[Packet]) {
+        let Some(taps) = &self.taps else { return };
+        let element = self.wiring.frames[frame].0 as usize;
+        let begin = Begin { element, thread: self.thread(), now: self.now() };
+        for observer in &taps.followers {
+            packets.iter().for_each(|packet| observer.begins(&begin, packet));
+        }
     }
 
     /// Shows packets that are about to be dropped by an element.

@@ -13,6 +13,47 @@ use crate::{Lock, Reason};
 #[derive(Default)]
 struct Diary(Lock<Page>);
 
+/// What became of a packet at an element, in order: it came, it began to be processed, it left.
+#[derive(Default)]
+struct Ways(Lock<Vec<(&'static str, usize)>>);
+
+impl Observer for Ways {
+    fn passes(&self, at: &Passage, packet: &Packet) {
+        assert!(packet.identity() != 0);
+        self.0.lock().push(("passes", at.connection));
+    }
+
+    fn begins(&self, at: &crate::observe::Begin, _: &Packet) {
+        self.0.lock().push(("begins", at.element));
+    }
+}
+
+#[test]
+fn each_packet_goes_its_whole_way_before_the_next_one_begins() {
+    let mut engine = engine("Feed(3) -> a :: Mark(1) -> b :: Mark(2) -> c :: Sink;", true);
+    let router = engine.router().clone();
+    let ways = Arc::new(Ways::default());
+    let observer = ways.clone();
+    let _observing = router.observe(Observation {
+        connections: (0..3).collect(),
+        drops: false,
+        singly: true,
+        observer,
+    });
+    engine.settle();
+    let ways = ways.0.lock();
+    let [a, b, c] = ["a", "b", "c"].map(|name| router.find(name).unwrap());
+    let mut whole = 0;
+    for (at, _) in ways.iter().enumerate().filter(|(_, way)| (way.0, way.1) == ("begins", a)) {
+        // A packet without room for what is put in front of it moves to other memory.
+        let rest = ways[at..].iter().map(|way| (way.0, way.1));
+        let row = [("begins", a), ("passes", 1), ("begins", b), ("passes", 2), ("begins", c)];
+        assert_eq!(rest.take(5).collect::<Vec<_>>(), row);
+        whole += 1;
+    }
+    assert_eq!(whole, 9);
+}
+
 #[derive(Default)]
 struct Page {
     passed: BTreeMap<usize, Vec<Vec<u8>>>,
