@@ -357,8 +357,9 @@ impl Reception {
     fn annotate(&self, cx: &Context, batch: &mut Batch) {
         let now = cx.now();
         let wanted = self.options.timestamp;
-        batch.for_each(|packet| {
-            packet.set_mac_header(0);
+        // Whoever received the packets has just written their descriptors: nothing needs to be prefetched.
+        batch.for_each_ahead::<0>(|packet| {
+            packet.start_with_mac_header();
             if !wanted {
                 packet.set_timestamp(Timestamp::ZERO);
             } else if packet.timestamp().is_zero() {
