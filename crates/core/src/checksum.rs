@@ -22,8 +22,13 @@ pub fn verify(bytes: &[u8]) -> bool {
 /// instructions.
 #[inline(always)]
 pub fn verify_header(header: &[u8; 20]) -> bool {
-    let (words, _) = header.as_chunks::<4>();
-    let sum: u64 = words.iter().map(|word| u64::from(u32::from_ne_bytes(*word))).sum();
+    let (words, rest) = header.as_chunks::<8>();
+    let (&[first, second], Some(third)) = (words, rest.first_chunk()) else { return false };
+    let (sum, carry) = u64::from_ne_bytes(first).overflowing_add(u64::from_ne_bytes(second));
+    let third = u64::from(u32::from_ne_bytes(*third)) + u64::from(carry);
+    let (sum, carry) = sum.overflowing_add(third);
+    // This does not overflow, for `third` is small.
+    let sum = sum.wrapping_add(u64::from(carry));
     // A sum of 16-bit words whose carries come in at the other end is right when it is all ones: when it is a
     // multiple of 2^16 - 1 other than 0, in either byte order (RFC 1071, 2). Times the inverse of that modulo 2^64,
     // multiples are the quotients and nothing else is as small.

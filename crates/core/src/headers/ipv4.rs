@@ -175,16 +175,23 @@ impl Ipv4Header {
         self.checksum.set(sum);
     }
 
+    /// Whether the header has at most the 20 bytes without options.
+    #[inline(always)]
+    pub fn has_no_options(&self) -> bool {
+        self.version_ihl & 0xf <= 5
+    }
+
     /// Decrements a TTL that is not zero, and updates the checksum (RFC 1624, equation 3).
     #[inline(always)]
     pub fn decrement_ttl(&mut self) {
         let Some(ttl) = self.ttl.checked_sub(1) else { return };
         self.ttl = ttl;
-        // The word of TTL and protocol has become 0x0100 less. Sums may be made in any order of bytes.
-        const CHANGE: u16 = !0x0100u16.to_be();
-        let sum = u32::from(!u16::from_ne_bytes(self.checksum.to_bytes())) + u32::from(CHANGE);
-        let sum = (sum & 0xffff) + (sum >> 16);
-        self.checksum = U16::from_bytes((!(sum as u16)).to_ne_bytes());
+        // The word of TTL and protocol has become 0x0100 less, so its complement has become as much more. The carry
+        // comes in at the other end, also when it would make all ones. Sums may be made in any order of bytes.
+        const CHANGE: u16 = 0x0100u16.to_be();
+        let old = u16::from_ne_bytes(self.checksum.to_bytes());
+        let new = old.wrapping_add(CHANGE).wrapping_add(u16::from(old >= !CHANGE));
+        self.checksum = U16::from_bytes(new.to_ne_bytes());
     }
 }
 

@@ -68,6 +68,19 @@ fn ttl_and_checksum_move_together() {
 }
 
 #[test]
+fn every_checksum_moves_with_the_ttl_as_rfc_1624_says() {
+    let mut frame = udp_frame(b"");
+    let (_, ip) = EthernetHeader::view_mut(&mut frame).unwrap();
+    let (ip, _) = Ipv4Header::view_mut(ip).unwrap();
+    for checksum in 0..=u16::MAX {
+        ip.ttl = 64;
+        ip.checksum.set(checksum);
+        ip.decrement_ttl();
+        assert_eq!(ip.checksum.get(), crate::checksum::update(checksum, 0x4011, 0x3f11));
+    }
+}
+
+#[test]
 fn options_end_where_they_must() {
     let kinds = |area: &[u8]| -> Vec<Result<u8, usize>> {
         Options::new(area).map(|option| option.map(|option| option.kind)).collect()

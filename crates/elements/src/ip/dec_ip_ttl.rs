@@ -36,7 +36,7 @@
 //! # See also
 //! ICMPError, CheckIPHeader
 
-use std::sync::atomic::{AtomicBool, Ordering::Relaxed};
+use std::sync::atomic::{AtomicU8, Ordering::Relaxed};
 
 use millrace_core::headers::Ipv4Header;
 use millrace_core::{
@@ -46,7 +46,8 @@ use millrace_core::{
 
 /// The element; its manual is at the top of the file.
 pub struct DecIpTtl {
-    active: AtomicBool,
+    /// Which packets are not changed: [`NONE`], [`MULTICAST`] or [`ALL`]. One number, because each packet asks.
+    except: AtomicU8,
     multicast: bool,
     drops: PerThread<Count>,
 }
@@ -61,14 +62,15 @@ impl Element for DecIpTtl {
         let active = setup.args.keyword("ACTIVE", true);
         let multicast = setup.args.keyword("MULTICAST", true);
         setup.args.complete()?;
-        Ok(Self { active: active.into(), multicast, drops: PerThread::default() })
+        let except = Self::except(active, multicast).into();
+        Ok(Self { except, multicast, drops: PerThread::default() })
     }
 
     fn handlers(handlers: &mut Handlers<Self>) {
         handlers.read("drops", |element, _| element.drops.total());
-        handlers.read("active", |element, _| element.active.load(Relaxed));
+        handlers.read("active", |element, _| element.except.load(Relaxed) != ALL);
         handlers.write("active", |element, call| {
-            element.active.store(call.parse()?, Relaxed);
+            element.except.store(Self::except(call.parse()?, element.multicast), Relaxed);
             Ok(())
         });
     }
@@ -77,18 +79,20 @@ impl Element for DecIpTtl {
 impl PerPacket for DecIpTtl {
     #[inline(always)]
     fn treat(&self, (): &mut (), packet: &mut View, _: &mut Moment) -> Way {
-        if !self.active.load(Relaxed) {
-            return Way::ON;
+        let except = self.except.load(Relaxed);
+        if except != NONE {
+            let multicast = |ip: &Ipv4Header| ip.destination().is_multicast();
+            if except == ALL || packet.ipv4().is_some_and(multicast) {
+                return Way::ON;
+            }
         }
         // Don't copy a shared packet that is not changed.
-        if packet.is_shared()
-            && let Some(way) = packet.ipv4().and_then(|ip| self.way_of_unchanged(ip))
-        {
-            return way;
+        if packet.is_shared() && packet.ipv4().is_some_and(has_expired) {
+            return EXPIRED;
         }
         let Some(ip) = packet.ipv4_mut() else { return Way::drop(Reason::NoHeader) };
-        if let Some(way) = self.way_of_unchanged(ip) {
-            return way;
+        if has_expired(ip) {
+            return EXPIRED;
         }
         ip.decrement_ttl();
         Way::ON
@@ -102,15 +106,27 @@ impl PerPacket for DecIpTtl {
     }
 }
 
+const NONE: u8 = 0;
+/// Packets to multicast addresses.
+const MULTICAST: u8 = 1;
+const ALL: u8 = 2;
+
 impl DecIpTtl {
-    /// The output for a packet that is not changed.
-    #[inline(always)]
-    fn way_of_unchanged(&self, ip: &Ipv4Header) -> Option<Way> {
-        if !self.multicast && ip.destination().is_multicast() {
-            return Some(Way::ON);
+    fn except(active: bool, multicast: bool) -> u8 {
+        match (active, multicast) {
+            (false, _) => ALL,
+            (true, false) => MULTICAST,
+            (true, true) => NONE,
         }
-        (ip.ttl <= 1).then(|| Way::output_or_drop(1, Reason::TtlExpired))
     }
+}
+
+/// The way of a packet that may not go on.
+const EXPIRED: Way = Way::output_or_drop(1, Reason::TtlExpired);
+
+#[inline(always)]
+fn has_expired(ip: &Ipv4Header) -> bool {
+    ip.ttl <= 1
 }
 
 #[cfg(test)]

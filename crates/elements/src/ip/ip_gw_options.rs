@@ -78,7 +78,7 @@ impl PerPacket for IpGwOptions {
     #[inline(always)]
     fn treat(&self, (): &mut (), packet: &mut View, _: &mut Moment) -> Way {
         match packet.ipv4() {
-            Some(ip) if ip.header_len() <= Ipv4Header::LEN => Way::ON,
+            Some(ip) if ip.has_no_options() => Way::ON,
             Some(_) => Way::aside(0),
             None => Way::drop(Reason::NoHeader),
         }
