@@ -230,16 +230,23 @@ impl Batch {
         }
     }
 
-    /// Adds packets at the end, as many as there is room for; does not ask for more.
+    /// Adds packets at the end.
+    ///
+    /// # Safety
+    /// There is room for them.
     #[inline(always)]
-    pub(crate) fn fill(&mut self, packets: impl Iterator<Item = Packet>) {
-        let mut len = self.len;
-        let free = self.slots.get_mut(len..).unwrap_or_default();
-        for (entry, packet) in free.iter_mut().zip(packets) {
-            entry.write(packet);
-            len += 1;
+    pub(crate) unsafe fn fill(&mut self, packets: impl Iterator<Item = Packet>) {
+        let start: *mut MaybeUninit<Packet> = self.free_entries().as_mut_ptr();
+        let mut end = start;
+        for packet in packets {
+            // SAFETY: the caller's promise.
+            unsafe {
+                (*end).write(packet);
+                end = end.add(1);
+            }
         }
-        self.len = len;
+        // SAFETY: both point into the entries, or to their end.
+        self.len += unsafe { end.offset_from_unsigned(start) };
     }
 
     /// Keeps the packets for which `f` returns true, in order, and frees the others.

@@ -66,6 +66,7 @@ pub use mbufs::{Burst, Limits, Mbuf, Window};
 pub use packet::{Packet, PacketType};
 pub use plain::PlainCounts;
 pub use stats::{ArenaStats, PoolStats};
+pub(crate) use view::Readiness;
 pub use view::View;
 
 /// Prefetches the cache line where a value begins that will be read soon.

@@ -14,8 +14,12 @@ use super::packet::{Packet, PacketType};
 use crate::headers::{Header, Ipv4Header};
 use crate::time::Timestamp;
 
+mod notes;
 #[cfg(test)]
 mod tests;
+
+pub(super) use notes::Changed;
+pub(crate) use notes::Readiness;
 
 /// A packet whose address, length and header offsets are in registers.
 ///
@@ -32,8 +36,10 @@ pub struct View {
     /// The bytes are not shared, and the buffer is not a large one. This is nearly always so, and the
     /// compiler knows it in the steps for such packets.
     ready: bool,
-    /// Bytes that are certainly free in front of the data.
-    room: usize,
+    /// Where the data starts, relative to the base of the descriptor's offsets, if that was asked before. A byte
+    /// stored into the packet might change that base, for all that the compiler knows.
+    start: Option<usize>,
+    changed: Changed,
 }
 
 /// Set in `headers`: the network header is set, and the 20 bytes of an IPv4 header from there on are before
@@ -61,10 +67,25 @@ impl View {
 
     #[inline(always)]
     fn of_slot(slot: Slot) -> Self {
+        let ready = slot.is_sole() && slot.buf_len() != LARGE;
+        Self { ready, ..Self::of_unready(slot) }
+    }
+
+    #[inline(always)]
+    fn of_unready(slot: Slot) -> Self {
         // SAFETY: `data_off` lies within the buffer or one past its end.
         let data = unsafe { slot.buf_addr().add(usize::from(slot.data_off())) };
-        let ready = slot.is_sole() && slot.buf_len() != LARGE;
-        Self { slot, data, len: slot.pkt_len() as usize, headers: slot.headers(), ready, room: 0 }
+        let (len, headers) = (slot.pkt_len() as usize, slot.headers());
+        Self { slot, data, len, headers, ready: false, start: None, changed: Changed::ALL }
+    }
+
+    /// The view of one of many packets, which it then owns, as if it were not ready. `readiness` says of all of them
+    /// whether they are.
+    #[inline(always)]
+    pub(crate) fn of_any(packet: Packet, readiness: &mut Readiness) -> Self {
+        let slot = ManuallyDrop::new(packet).slot();
+        readiness.add(slot);
+        Self::of_unready(slot)
     }
 
     /// Converts the view back into the packet.
@@ -102,22 +123,28 @@ impl View {
     /// there is less.
     #[inline(always)]
     pub(crate) fn reserve(&mut self, n: usize) -> bool {
-        self.room = n;
-        self.offset() >= n
+        let start = self.offset();
+        self.start = Some(start);
+        start >= n
     }
 
-    /// The view as machine words. [`from_words`](View::from_words) makes it a view again.
+    /// The view as machine words, and which of them may have changed. [`from_words`](View::from_words) makes
+    /// it a view again.
     #[inline(always)]
-    pub(crate) fn into_words(self) -> Words {
-        (self.slot.as_non_null(), self.data, self.len, self.headers)
+    pub(crate) fn into_words(self) -> (Words, Changed) {
+        ((self.slot.as_non_null(), self.data, self.len, self.headers), self.changed)
     }
 
     /// # Safety
     /// The words are those of a view, and are used once; `ready` is false unless it was of that view.
     #[inline(always)]
     pub(crate) unsafe fn from_words((slot, data, len, headers): Words, ready: bool) -> Self {
-        // SAFETY: the slot was a view's.
-        Self { slot: unsafe { Slot::from_raw(slot) }, data, len, headers, ready, room: 0 }
+        // SAFETY: the slot was a view's, and so was the length, which the descriptor holds in 32 bits.
+        let slot = unsafe {
+            std::hint::assert_unchecked(len <= u32::MAX as usize);
+            Slot::from_raw(slot)
+        };
+        Self { slot, data, len, headers, ready, start: None, changed: Changed::NOTHING }
     }
 
     /// Runs `f` on the packet itself, for operations that a view does not have. Costs about forty
@@ -142,7 +169,7 @@ fn apart<R>(
     headers: u64,
     f: impl FnOnce(&mut Packet) -> R,
 ) -> (Slot, R) {
-    View { slot, data, len, headers, ready: false, room: 0 }.store();
+    View { slot, data, len, headers, ready: false, start: None, changed: Changed::ALL }.store();
     // SAFETY: the view owned the packet, and is made again of what `f` leaves.
     let mut packet = ManuallyDrop::new(unsafe { Packet::from_raw(slot.as_non_null()) });
     let result = f(&mut packet);
@@ -220,8 +247,7 @@ impl View {
         if n > self.len {
             return false;
         }
-        self.data = self.data.wrapping_add(n);
-        self.len -= n;
+        self.set_window(self.data.wrapping_add(n), self.len - n);
         true
     }
 
@@ -233,9 +259,7 @@ impl View {
         if n > self.offset() {
             return !self.ready && self.with_packet(|packet| packet.unstrip(n));
         }
-        self.data = self.data.wrapping_sub(n);
-        self.len += n;
-        self.room = 0;
+        self.set_window(self.data.wrapping_sub(n), self.len + n);
         true
     }
 
@@ -243,14 +267,10 @@ impl View {
     /// (counted) when the packet is shared or has too little headroom.
     #[inline(always)]
     pub fn prepend(&mut self, n: usize) -> &mut [u8] {
-        if self.ready && n <= self.room {
-            self.room -= n;
-            self.data = self.data.wrapping_sub(n);
-            self.len += n;
-        } else if n <= self.offset() && (self.ready || self.slot.is_sole()) {
-            self.data = self.data.wrapping_sub(n);
-            self.len += n;
-            self.room = 0;
+        if n <= self.offset() && (self.ready || self.slot.is_sole()) {
+            let start = self.start;
+            self.set_window(self.data.wrapping_sub(n), self.len + n);
+            self.start = start.map(|start| start - n);
         } else {
             self.with_packet(|packet| {
                 packet.prepend(n);
@@ -290,8 +310,8 @@ impl View {
     #[inline(always)]
     pub fn truncate(&mut self, len: usize) {
         if len < self.len {
-            self.len = len;
-            self.headers &= !IPV4;
+            self.set_len(len);
+            self.set_headers(IPV4, 0);
         }
     }
 
@@ -301,10 +321,25 @@ impl View {
         self.with_packet(|packet| packet.headroom())
     }
 
+    #[inline(always)]
+    fn set_window(&mut self, data: *mut u8, len: usize) {
+        self.data = data;
+        self.start = None;
+        self.changed.data = true;
+        self.set_len(len);
+    }
+
+    #[inline(always)]
+    fn set_len(&mut self, len: usize) {
+        self.len = len;
+        self.changed.len = true;
+    }
+
     /// Where the data starts, relative to the base of the descriptor's offsets.
     #[inline(always)]
     fn offset(&self) -> usize {
-        (self.data as usize).wrapping_sub(self.slot.buf_addr() as usize)
+        let start = (self.data as usize).wrapping_sub(self.slot.buf_addr() as usize);
+        self.start.unwrap_or(start)
     }
 }
 
@@ -378,25 +413,30 @@ impl View {
     ) -> bool {
         /// Version 4, and a header of five words.
         const PLAIN: u8 = 0x45;
-        let datagram = self.data().get(offset..).unwrap_or_default();
-        let Some(header) = datagram.first_chunk::<{ Ipv4Header::LEN }>() else { return false };
+        let end = offset.checked_add(Ipv4Header::LEN);
+        // The bytes after the header.
+        let Some(rest) = end.and_then(|end| self.len.checked_sub(end)) else { return false };
+        // SAFETY: the header ends in front of the end of the data.
+        let header: &[u8; Ipv4Header::LEN] = unsafe { &*self.data.add(offset).cast() };
         let &[first, _, high, low, ..] = header;
         let len = usize::from(u16::from_be_bytes([high, low]));
         // Both are compared at once.
-        let within = len.wrapping_sub(Ipv4Header::LEN) <= datagram.len() - Ipv4Header::LEN;
+        let within = len.wrapping_sub(Ipv4Header::LEN) <= rest;
         if first != PLAIN || !within || !is_good(header) {
             return false;
         }
-        self.len = offset + len;
+        self.set_len(offset + len);
         if !self.ready {
             self.set_network_header(offset as isize, Ipv4Header::LEN);
             return true;
         }
         // Inside of the data is inside of the buffer.
         let place = self.offset().wrapping_add(offset) as u64;
-        let next = place.wrapping_add(Ipv4Header::LEN as u64);
         let mask = 0xffff | 0xffff << TRANSPORT | IPV4;
-        self.set_headers(mask, place | next << TRANSPORT | IPV4);
+        // One addition for what is constant.
+        const SET: u64 = IPV4 | (Ipv4Header::LEN as u64) << TRANSPORT;
+        let places = (place | place << TRANSPORT).wrapping_add(SET);
+        self.set_headers(mask, places);
         true
     }
 
@@ -410,7 +450,7 @@ impl View {
     /// Clears the link-layer header.
     #[inline(always)]
     pub fn clear_mac_header(&mut self) {
-        self.headers |= u64::from(NO_HEADER) << MAC;
+        self.set_headers(0, u64::from(NO_HEADER) << MAC);
     }
 
     /// Clears the network header.
@@ -422,7 +462,7 @@ impl View {
     /// Clears the transport header.
     #[inline(always)]
     pub fn clear_transport_header(&mut self) {
-        self.headers |= u64::from(NO_HEADER) << TRANSPORT;
+        self.set_headers(0, u64::from(NO_HEADER) << TRANSPORT);
     }
 
     /// The bytes from the link-layer header to the end of the packet, wherever the data starts.
@@ -469,6 +509,7 @@ impl View {
     #[inline(always)]
     pub fn ipv4(&self) -> Option<&Ipv4Header> {
         if self.headers & IPV4 == 0 {
+            std::hint::cold_path();
             return Some(Ipv4Header::view(self.network_data()?)?.0);
         }
         // SAFETY: the flag says that the bytes are there; they are initialised, any bytes are a header, which
@@ -480,6 +521,7 @@ impl View {
     #[inline(always)]
     pub fn ipv4_mut(&mut self) -> Option<&mut Ipv4Header> {
         if self.headers & IPV4 == 0 {
+            std::hint::cold_path();
             Ipv4Header::view(self.network_data()?)?;
         }
         self.make_sole();
@@ -510,6 +552,7 @@ impl View {
     #[inline(always)]
     fn set_headers(&mut self, mask: u64, headers: u64) {
         self.headers = self.headers & !mask | headers;
+        self.changed.headers = true;
     }
 
     #[inline(always)]

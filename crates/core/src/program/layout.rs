@@ -161,6 +161,7 @@ impl Layout {
             element: ptr::null(),
             local: ptr::null_mut(),
             id: usize::MAX,
+            stats: ptr::null(),
             outputs: 0..0,
             choices: 0,
             fast: 0,

@@ -38,9 +38,11 @@ pub use self::step::Steps;
 use self::tile::{Mask, Tile, places};
 use crate::drops::Reason;
 use crate::element::Way;
-use crate::engine::{Context, Node};
+use crate::engine::Context;
 use crate::graph::NOWHERE;
+use crate::isa;
 use crate::memory::Batch;
+use crate::stats::NodeStats;
 use std::ops::Range;
 
 /// Processes the packets of the tile that wait at a step, and passes them to the next steps.
@@ -84,7 +86,8 @@ pub(crate) struct Program {
     shares: Vec<u64>,
 }
 
-/// One step.
+/// One step. Its size is a power of two, so that its place is found by a shift.
+#[repr(align(128))]
 struct Op {
     /// The packets that wait here, and their number.
     waiting: Mask,
@@ -98,6 +101,8 @@ struct Op {
     local: *mut (),
     /// The element's number in the router, or `usize::MAX` for an exit or a tap.
     id: usize,
+    /// Its counts on this thread, once the step is linked.
+    stats: *const NodeStats,
     /// The range of its outputs among those of all steps.
     outputs: Range<usize>,
     /// How many of them the element may choose from, and how many of these the loop over packets handles.
@@ -115,8 +120,8 @@ impl Op {
     }
 }
 
-// SAFETY: the pointers of a program lead to an element and a `Local`, of which the one is `Sync` and the other `Send`,
-// and in its tile no packets are left between two batches.
+// SAFETY: the pointers of a program lead to elements and counts, which are `Sync`, and to `Local`s, which are `Send`; and
+// in its tile no packets are left between two batches.
 unsafe impl Send for Program {}
 
 /// Data for packets that enter at one step.
@@ -142,12 +147,14 @@ const SAMPLE: u32 = 1021;
 const SHARE_OUT: u32 = 32;
 
 impl Program {
-    /// Makes the steps use these nodes' elements and locals, until they are linked with others.
-    pub(crate) fn link(&mut self, nodes: &mut [Option<Box<dyn Node>>]) {
+    /// Makes the steps use a context's elements, locals and counts, until they are linked again. The program then runs
+    /// in this context alone.
+    pub(crate) fn link(&mut self, cx: &mut Context) {
         for op in self.ops.iter_mut().take(self.steps) {
-            let node = nodes.get_mut(op.id).and_then(Option::as_mut);
+            // A tap has no element, and counts nothing.
+            let node = cx.nodes_mut().get_mut(op.id).and_then(Option::as_mut);
             if let Some((element, local)) = node.and_then(|node| node.parts()) {
-                (op.element, op.local) = (element, local);
+                (op.element, op.local, op.stats) = (element, local, cx.stats_of(op.id));
             }
         }
     }
@@ -241,7 +248,9 @@ impl Program {
         let op = self.op(at);
         op.waiting |= packets;
         op.count += count;
-        self.pending[at / 64] |= 1 << (at % 64);
+        debug_assert!(at / 64 < self.pending.len());
+        // SAFETY: there is a bit for each step, and this is the number of one (see `op`).
+        *unsafe { self.pending.get_unchecked_mut(at / 64) } |= 1 << (at % 64);
     }
 
     /// Runs the steps at which packets wait, including those that get packets meanwhile. Steps lead only to
@@ -332,12 +341,16 @@ impl Program {
 /// The work of a step around its element.
 impl Program {
     /// The packets that have arrived at a step, and their number.
+    ///
+    /// # Safety
+    /// The step is linked.
     #[inline(always)]
-    fn enter(&mut self, at: usize, cx: &Context) -> (Mask, u32) {
+    unsafe fn enter(&mut self, at: usize) -> (Mask, u32) {
         let batch = self.batch;
         let op = self.op(at);
         let came = (std::mem::take(&mut op.waiting), std::mem::take(&mut op.count));
-        let stats = cx.stats_of(op.id);
+        // SAFETY: the step is linked, and the context with which it was, and which now runs it, holds the counts.
+        let stats = unsafe { &*op.stats };
         stats.received.add(came.1.into());
         if op.batch != batch {
             op.batch = batch;
@@ -347,26 +360,42 @@ impl Program {
     }
 
     /// Adds packets to those that wait at the step after output 0.
+    ///
+    /// # Safety
+    /// The step is linked.
     #[inline(always)]
-    fn pass_on(&mut self, at: usize, packets: Mask, count: u32, cx: &mut Context) {
-        let &mut Op { next, id, .. } = self.op(at);
+    unsafe fn pass_on(&mut self, at: usize, packets: Mask, count: u32, cx: &mut Context) {
+        let &mut Op { next, stats, .. } = self.op(at);
         if next == NOWHERE {
             return self.lose(at, packets, cx);
         }
-        cx.stats_of(id).sent.add(count.into());
+        // SAFETY: as in `enter`.
+        unsafe { &*stats }.sent.add(count.into());
         self.wait_at(next as usize, packets, count);
     }
 
     /// Adds packets, if there are any, to those that wait at the step after output 0.
-    fn pass_on_some(&mut self, at: usize, packets: Mask, cx: &mut Context) {
+    ///
+    /// # Safety
+    /// The step is linked.
+    unsafe fn pass_on_some(&mut self, at: usize, packets: Mask, cx: &mut Context) {
         if packets != 0 {
-            self.pass_on(at, packets, packets.count_ones(), cx);
+            // SAFETY: the caller's promise.
+            unsafe { self.pass_on(at, packets, packets.count_ones(), cx) };
         }
     }
 
     /// Moves the packets that a step has sent to each of its outputs to the next steps.
-    #[inline]
     fn pass_on_sent(&mut self, at: usize, cx: &Context) {
+        // The processor counts bits better than the compiler.
+        isa::run(
+            #[inline(always)]
+            || self.pass_on_each_sent(at, cx),
+        );
+    }
+
+    #[inline(always)]
+    fn pass_on_each_sent(&mut self, at: usize, cx: &Context) {
         let mut sum = 0;
         let op = &self.ops[at];
         let (id, outputs) = (op.id, op.fast_outputs());
@@ -449,8 +478,8 @@ impl Program {
                 .received
                 .add(u64::from(packets.count_ones()).wrapping_neg());
             let mut batch = cx.take_batch();
-            // SAFETY: the packets that have come are in their seats.
-            batch.fill(places(packets).map(|place| unsafe { self.tile.take(place) }));
+            // SAFETY: the packets that have come are in their seats, and no more than a batch has room for.
+            unsafe { batch.fill(places(packets).map(|place| self.tile.take(place))) };
             self.held.push((self.entries[at].frame, batch));
         }
     }

@@ -1,6 +1,6 @@
 //! The exits of a program.
 
-use super::tile::{Mask, Tile, places};
+use super::tile::{Mask, Tile, is_run, places};
 use crate::engine::Context;
 use crate::memory::Batch;
 
@@ -24,9 +24,14 @@ impl Out {
         if self.batch.room() < Tile::CAPACITY {
             self.hand_over(cx);
         }
-        // SAFETY: the caller's promise; where no packet is missing in the mask of those that are ready, all are.
+        // SAFETY: the caller's promise, and there is room; where no packet is missing in the mask of those that are
+        // ready, all are.
         unsafe {
             match mask & !tile.ready {
+                0 if is_run(mask) => {
+                    let packets = 0..mask.trailing_ones() as usize;
+                    self.batch.fill(packets.map(|place| tile.take_ready(place)));
+                }
                 0 => self.batch.fill(places(mask).map(|place| tile.take_ready(place))),
                 _ => self.batch.fill(places(mask).map(|place| tile.take(place))),
             }

@@ -2,9 +2,10 @@
 
 use std::any::Any;
 use std::fmt;
+use std::mem::MaybeUninit;
 use std::sync::Arc;
 
-use super::tile::{Mask, Tile};
+use super::tile::{Mask, Seat, Tile, is_run};
 use super::{End, Op, Program, Step};
 use crate::element::{AnyElement, Direction, Instance, PerPacket, Way};
 use crate::engine::{Context, Node};
@@ -56,7 +57,8 @@ impl fmt::Debug for Steps {
 
 /// The code of class `E`.
 unsafe fn step<E: PerPacket>(program: &mut Program, at: usize, cx: &mut Context) {
-    let (came, count) = program.enter(at, cx);
+    // SAFETY: the caller's promise.
+    let (came, count) = unsafe { program.enter(at) };
     // SAFETY: the caller's promise; the packets that have come are in their seats.
     let (rest, way) = unsafe { run::<E>(program, at, cx, came) };
     if E::ROUTES {
@@ -66,11 +68,14 @@ unsafe fn step<E: PerPacket>(program: &mut Program, at: usize, cx: &mut Context)
         }
         program.pass_on_sent(at, cx);
     } else if rest == 0 {
-        program.pass_on(at, came, count, cx);
+        // SAFETY: as above.
+        unsafe { program.pass_on(at, came, count, cx) };
     } else {
         // SAFETY: as above.
-        let on = unsafe { settle::<E>(program, at, cx, came & !rest, rest, way) };
-        program.pass_on_some(at, on, cx);
+        unsafe {
+            let on = settle::<E>(program, at, cx, came & !rest, rest, way);
+            program.pass_on_some(at, on, cx);
+        }
     }
 }
 
@@ -95,65 +100,140 @@ unsafe fn run<E: PerPacket>(
     };
     let tile = &mut *program.tile;
     let treat = match todo & !tile.ready {
-        0 => treat::<E, true>,
-        _ => treat::<E, false>,
+        0 => treat_ready::<E>,
+        _ => treat_any::<E>,
     };
     // SAFETY: the step is linked: the pointers are those of an element of this class, which lives as long as its node,
     // and of a local that this thread alone uses, here alone until the call has ended.
     unsafe {
         let element = &*element.cast::<E>();
         let local = &mut *local.cast::<E::Local>();
-        treat(element, local, &mut cx.moment, tile, todo, sent)
+        treat(element, local, &mut cx.moment, tile, sent, todo)
     }
 }
 
-/// The loop over packets: processes those of `todo`, in order, until one does not go on by itself. Returns
-/// that one and those behind it, and its way, or [`Way::UNREADY`]. If the element chooses among its outputs,
-/// the packets before it are in the masks of `sent`, one per output; otherwise they go to output 0. With
-/// `READY`, all packets qualify for the short form, without a check.
+/// What the loop over packets works with.
+struct Loop<'a, E: PerPacket> {
+    element: &'a E,
+    local: &'a mut E::Local,
+    moment: &'a mut Moment,
+    tile: &'a mut Tile,
+    /// If the element chooses among its outputs, the packets for each of them.
+    sent: &'a mut [Mask],
+}
+
+/// [`Loop::run`] for packets all of which qualify for the short form, without a check.
 ///
 /// # Safety
-/// The packets are in their seats.
+/// The packets are in their seats, and ready.
 #[inline(never)]
-unsafe fn treat<E: PerPacket, const READY: bool>(
+unsafe fn treat_ready<E: PerPacket>(
     element: &E,
     local: &mut E::Local,
     moment: &mut Moment,
     tile: &mut Tile,
-    mut todo: Mask,
     sent: &mut [Mask],
+    todo: Mask,
 ) -> (Mask, Way) {
-    while todo != 0 {
-        let place = todo.trailing_zeros() as usize % Tile::CAPACITY;
-        let bit = 1 << place;
-        // SAFETY: the caller's promise; the view is put back before another is taken.
-        let (seat, mut view) = unsafe {
-            let seat = tile.seats[place].assume_init();
-            (seat, seat.view(READY || tile.ready & bit != 0))
-        };
-        if READY && E::PREPENDS > 0 && !view.reserve(E::PREPENDS) {
-            tile.ready &= !bit;
-            return (todo, Way::UNREADY);
+    // SAFETY: the caller's promise.
+    unsafe { Loop { element, local, moment, tile, sent }.run::<true>(todo) }
+}
+
+/// [`Loop::run`] for any packets.
+///
+/// # Safety
+/// The packets are in their seats.
+#[inline(never)]
+unsafe fn treat_any<E: PerPacket>(
+    element: &E,
+    local: &mut E::Local,
+    moment: &mut Moment,
+    tile: &mut Tile,
+    sent: &mut [Mask],
+    todo: Mask,
+) -> (Mask, Way) {
+    // SAFETY: the caller's promise.
+    unsafe { Loop { element, local, moment, tile, sent }.run::<false>(todo) }
+}
+
+impl<E: PerPacket> Loop<'_, E> {
+    /// Processes the packets of `todo`, in order, until one does not go on by itself. Returns that one and
+    /// those behind it, and its way, or [`Way::UNREADY`]. If the element chooses among its outputs, the
+    /// packets before it are in the masks of `sent`; otherwise they go to output 0.
+    ///
+    /// # Safety
+    /// The packets are in their seats; with `READY`, all are ready.
+    #[inline(always)]
+    unsafe fn run<const READY: bool>(mut self, mut todo: Mask) -> (Mask, Way) {
+        let seats = self.tile.seats.as_mut_ptr();
+        // Nearly always so up to the first branch.
+        if READY && is_run(todo) {
+            let (mut seat, mut bit) = (seats, 1);
+            // SAFETY: there is a seat for each bit.
+            let end = unsafe { seats.add(todo.trailing_ones() as usize) };
+            while seat != end {
+                // Where it is not needed for each packet, it follows from the seat.
+                let bit_here = || match E::ROUTES {
+                    true => bit,
+                    // SAFETY: both point into the tile's seats.
+                    false => 1 << unsafe { seat.offset_from_unsigned(seats) },
+                };
+                // SAFETY: the caller's promise.
+                if let Some(way) = unsafe { self.treat::<READY>(seat, bit_here) } {
+                    return (todo & Mask::wrapping_neg(bit_here()), way);
+                }
+                // SAFETY: as above.
+                seat = unsafe { seat.add(1) };
+                bit <<= 1;
+            }
+            return (0, Way::ON);
         }
-        let way = element.treat(local, &mut view, moment);
+        while todo != 0 {
+            let place = todo.trailing_zeros() as usize % Tile::CAPACITY;
+            // SAFETY: there is a seat for each bit; the rest is the caller's promise.
+            if let Some(way) = unsafe { self.treat::<READY>(seats.add(place), || 1 << place) } {
+                return (todo, way);
+            }
+            todo &= todo - 1;
+        }
+        (0, Way::ON)
+    }
+
+    /// Processes the packet of a seat; `bit` returns the seat's bit. Returns the packet's way, or
+    /// [`Way::UNREADY`], unless it goes on by itself.
+    ///
+    /// # Safety
+    /// `seat` is one of the tile's; the packet is in it, and ready if `READY`.
+    #[inline(always)]
+    unsafe fn treat<const READY: bool>(
+        &mut self,
+        seat: *mut MaybeUninit<Seat>,
+        bit: impl Fn() -> Mask,
+    ) -> Option<Way> {
+        // SAFETY: the caller's promise; the view is put back before another is taken.
+        let mut view = unsafe { (*seat).assume_init().view(READY || self.tile.ready & bit() != 0) };
+        if READY && E::PREPENDS > 0 && !view.reserve(E::PREPENDS) {
+            self.tile.ready &= !bit();
+            return Some(Way::UNREADY);
+        }
+        let way = self.element.treat(self.local, &mut view, self.moment);
         if !READY {
-            tile.ready = tile.ready & !bit | if view.is_ready() { bit } else { 0 };
+            self.tile.ready = self.tile.ready & !bit() | if view.is_ready() { bit() } else { 0 };
         } else if !view.is_ready() {
-            tile.ready &= !bit;
+            self.tile.ready &= !bit();
         }
         // SAFETY: as above.
-        unsafe { tile.seats[place].assume_init_mut() }.set(seat, view);
+        unsafe { (*seat).assume_init_mut() }.set(view);
         if E::ROUTES {
-            match sent.get_mut(way.port()) {
-                Some(sent) => *sent |= bit,
-                None => return (todo, way),
+            match self.sent.get_mut(way.port()) {
+                Some(sent) => *sent |= bit(),
+                None => return Some(way),
             }
         } else if !way.is_output(0) {
-            return (todo, way);
+            return Some(way);
         }
-        todo &= todo - 1;
+        None
     }
-    (0, Way::ON)
 }
 
 /// Handles the first packet of `rest`, which goes another `way` than by itself, and processes those behind
@@ -232,7 +312,8 @@ unsafe fn turn<E: PerPacket>(
     }
     match E::ROUTES {
         true => program.pass_on_sent(at, cx),
-        false => program.pass_on_some(at, std::mem::take(on), cx),
+        // SAFETY: the caller's promise.
+        false => unsafe { program.pass_on_some(at, std::mem::take(on), cx) },
     }
     program.hand_over_from(at, cx);
     if cx.waiting().goes_singly() {

@@ -3,7 +3,7 @@
 use std::mem::MaybeUninit;
 use std::ptr::NonNull;
 
-use crate::memory::{Batch, Descriptor, Packet, View};
+use crate::memory::{Batch, Descriptor, Packet, Readiness, View};
 
 /// A set of packets of a tile: one bit per seat.
 pub(super) type Mask = u64;
@@ -39,15 +39,16 @@ impl Tile {
     #[inline]
     pub(super) fn seat(&mut self, batch: &mut Batch) -> (Mask, u32) {
         let seated = batch.len().min(Tile::CAPACITY);
-        let mut unready = false;
+        let mut readiness = Readiness::default();
         for (seat, packet) in self.seats.iter_mut().zip(batch.iter()) {
             // SAFETY: the batch forgets the packets.
-            let view = View::of(unsafe { std::ptr::read(packet) });
+            let packet = unsafe { std::ptr::read(packet) };
+            let view = View::of_any(packet, &mut readiness);
             // Whoever looks at the bytes first does not wait for each packet's, then.
             view.prefetch();
-            unready |= !view.is_ready();
             seat.write(Seat::from(view));
         }
+        let unready = !readiness.of_all();
         batch.forget_front(seated);
         let all = Mask::MAX.checked_shr((Tile::CAPACITY - seated) as u32).unwrap_or(0);
         self.ready = if unready { 0 } else { all };
@@ -120,23 +121,24 @@ impl Seat {
         // SAFETY: the words are those of a view; the rest is the caller's promise.
         unsafe { View::from_words((self.slot, self.data, self.len, self.headers), ready) }
     }
+}
 
-    /// Puts back the view of a packet, which was `old` before. For words that an element never changes, the
-    /// compiler knows that they are the same.
+impl Seat {
+    /// Puts back the view that was made of this seat: stores what may have changed.
     #[inline(always)]
-    pub(super) fn set(&mut self, old: Seat, view: View) {
-        let new = Self::from(view);
-        if new.slot != old.slot {
-            self.slot = new.slot;
+    pub(super) fn set(&mut self, view: View) {
+        let ((slot, data, len, headers), changed) = view.into_words();
+        if changed.slot {
+            self.slot = slot;
         }
-        if new.data != old.data {
-            self.data = new.data;
+        if changed.data {
+            self.data = data;
         }
-        if new.len != old.len {
-            self.len = new.len;
+        if changed.len {
+            self.len = len;
         }
-        if new.headers != old.headers {
-            self.headers = new.headers;
+        if changed.headers {
+            self.headers = headers;
         }
     }
 }
@@ -144,9 +146,15 @@ impl Seat {
 impl From<View> for Seat {
     #[inline(always)]
     fn from(view: View) -> Self {
-        let (slot, data, len, headers) = view.into_words();
+        let ((slot, data, len, headers), _) = view.into_words();
         Self { slot, data, len, headers }
     }
+}
+
+/// Whether a mask has the first seats alone: then nothing needs to be looked for.
+#[inline(always)]
+pub(super) fn is_run(mask: Mask) -> bool {
+    mask & mask.wrapping_add(1) == 0
 }
 
 /// The seats of a mask, in order.

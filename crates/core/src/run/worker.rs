@@ -49,7 +49,7 @@ impl Worker {
         tasks: Vec<Task>,
     ) -> Self {
         let mut program = layout.program(wiring.frames.len(), cx.nodes().len());
-        program.link(cx.nodes_mut());
+        program.link(&mut cx);
         let waker = cx.router().wakers()[cx.thread()].clone();
         Self {
             cx,
@@ -123,7 +123,7 @@ impl Worker {
         };
         self.program.share_all_out(&self.cx);
         self.program.give_way(program);
-        self.program.link(self.cx.nodes_mut());
+        self.program.link(&mut self.cx);
         router.heed_order();
         self.cx.heed_order();
     }
@@ -131,7 +131,7 @@ impl Worker {
     /// Makes the state of elements anew, in memory near the running thread. Only before the first round.
     pub(super) fn renew_nodes(&mut self) {
         self.cx.renew_nodes();
-        self.program.link(self.cx.nodes_mut());
+        self.program.link(&mut self.cx);
     }
 
     /// Whether a task waits to be handed over.

@@ -89,6 +89,8 @@ fn step() -> impl Strategy<Value = Step> {
 struct Pair {
     packet: Packet,
     view: View,
+    /// The words of which the view was made.
+    words: Words,
     /// Packets that share the same bytes.
     others: Vec<(Packet, Packet)>,
     /// Bytes directly in front of the data that are the same in both; those further away are undefined.
@@ -107,7 +109,8 @@ impl Pair {
     fn new(headroom: usize, len: usize) -> Self {
         let bytes: Vec<u8> = (0..headroom + len).map(|at| (at * 7) as u8).collect();
         let view = View::of(packet(headroom, &bytes));
-        Self { packet: packet(headroom, &bytes), view, others: Vec::new(), front: headroom }
+        let words = (view.slot.as_non_null(), std::ptr::null_mut(), 0, 0);
+        Self { packet: packet(headroom, &bytes), view, words, others: Vec::new(), front: headroom }
     }
 
     fn is_large(&self) -> bool {
@@ -120,6 +123,22 @@ impl Pair {
         let view = unsafe { std::ptr::read(&self.view) };
         // SAFETY: a view has nothing to be dropped.
         unsafe { std::ptr::write(&mut self.view, f(view)) };
+    }
+
+    /// Passes the view on like a step: stores the words that have changed, and makes the next view of all.
+    fn pass_words(&mut self, ready: bool) {
+        // SAFETY: as in `change_view`.
+        let (new, changed) = unsafe { std::ptr::read(&self.view) }.into_words();
+        let old = self.words;
+        self.words = (
+            if changed.slot { new.0 } else { old.0 },
+            if changed.data { new.1 } else { old.1 },
+            if changed.len { new.2 } else { old.2 },
+            if changed.headers { new.3 } else { old.3 },
+        );
+        let words = self.words;
+        // SAFETY: the words are those of the view, and used once.
+        self.change_view(|_| unsafe { View::from_words(words, ready) });
     }
 
     fn prepended(&mut self, n: usize) {
@@ -236,17 +255,13 @@ impl Pair {
                 packet.set_timestamp(Timestamp::from_nanos(*time));
                 view.set_timestamp(Timestamp::from_nanos(*time));
             }
-            Step::Words => self.change_view(|view| {
+            Step::Words => {
                 let ready = view.is_ready();
-                // SAFETY: the words are those of the view, and used once.
-                unsafe { View::from_words(view.into_words(), ready) }
-            }),
+                self.pass_words(ready);
+            }
             Step::Reserve(n) => {
                 if view.is_ready() && !view.reserve(*n) {
-                    self.change_view(|view| {
-                        // SAFETY: as above.
-                        unsafe { View::from_words(view.into_words(), false) }
-                    });
+                    self.pass_words(false);
                 }
             }
             Step::Again => self.change_view(|view| View::of(view.into_packet())),
