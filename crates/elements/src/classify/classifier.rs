@@ -89,17 +89,14 @@ impl PerPacket for Classifier {
     }
 
     fn treat_more(&self, (): &mut (), packet: &mut View, at: &mut Moment) -> Way {
-        way(self.current.get(at).classify(packet.data()))
+        way(u16::try_from(self.current.get(at).classify(packet.data())).unwrap_or(u16::MAX))
     }
 }
 
-/// The way for an output.
+/// The way for an output; `u16::MAX` is none.
 #[inline(always)]
-fn way(output: usize) -> Way {
-    match u16::try_from(output) {
-        Ok(output) => Way::output_or_drop(output, Reason::NoMatch),
-        Err(_) => Way::drop(Reason::NoMatch),
-    }
+fn way(output: u16) -> Way {
+    Way::output_or_drop(output, Reason::NoMatch)
 }
 
 impl Exchangeable for Classifier {

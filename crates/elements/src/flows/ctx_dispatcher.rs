@@ -114,7 +114,7 @@ impl PerPacket for CtxDispatcher {
     #[inline(always)]
     fn treat(&self, (): &mut (), packet: &mut View, _: &mut Moment) -> Way {
         match self.program.classify_at_once(packet.data()) {
-            Some(rule) => self.way(rule),
+            Some(rule) => self.way(rule.into()),
             None => Way::MORE,
         }
     }

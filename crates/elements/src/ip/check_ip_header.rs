@@ -88,7 +88,7 @@ impl Kind for Summing {
 /// A configured check.
 pub(super) struct HeaderCheck {
     name: String,
-    offset: usize,
+    offset: u32,
     checksum: bool,
     /// Addresses in memory order.
     bad_sources: Vec<[u8; 4]>,
@@ -193,7 +193,7 @@ impl HeaderCheck {
     #[inline(always)]
     pub(super) fn treat(&self, packet: &mut View) -> Way {
         let mut destination = [0; 4];
-        let usual = packet.enter_ipv4(self.offset, |header| {
+        let usual = packet.enter_ipv4(self.offset as usize, |header| {
             let (words, _) = header.as_chunks();
             let &[.., source, to] = words else { return false };
             destination = to;
@@ -216,7 +216,8 @@ impl HeaderCheck {
     }
 
     fn check(&self, packet: &mut View) -> Result<(), Fault> {
-        let data = packet.data().get(self.offset..).unwrap_or_default();
+        let offset = self.offset as usize;
+        let data = packet.data().get(offset..).unwrap_or_default();
         let Some((ip, _)) = Ipv4Header::view(data) else { return Err(Fault::Tiny) };
         if ip.version() != 4 {
             return Err(Fault::Version);
@@ -240,8 +241,8 @@ impl HeaderCheck {
             return Err(Fault::Source);
         }
         let destination = ip.destination();
-        packet.truncate(self.offset + total_len);
-        packet.set_network_header(self.offset as isize, header_len);
+        packet.truncate(offset + total_len);
+        packet.set_network_header(offset as isize, header_len);
         packet.set_dst_ip(destination);
         Ok(())
     }
@@ -291,13 +292,7 @@ impl HeaderCheck {
         let checksum = args.keyword("CHECKSUM", checksum);
         read_positional(args, &mut offset, &mut addresses.bad_sources);
         args.complete()?;
-        Ok(Self {
-            offset: offset as usize,
-            checksum,
-            verbose,
-            details,
-            ..Self::new(name, addresses, None)
-        })
+        Ok(Self { offset, checksum, verbose, details, ..Self::new(name, addresses, None) })
     }
 
     /// Reads the arguments of IPInputCombo that configure the check; no other arguments follow them.

@@ -48,7 +48,7 @@ pub struct GetIpAddress {
 #[derive(Clone, Copy)]
 pub enum Place {
     /// At an offset from the start of the data.
-    Offset(usize),
+    Offset(u32),
     /// The IP header's source.
     Source,
     /// The IP header's destination.
@@ -67,7 +67,7 @@ impl Element for GetIpAddress {
         let Annotation(annotation) = args.positional("ANNO", Annotation::<4>(0));
         let ip: Option<String> = args.optional_keyword("IP");
         let place = match (offset, ip.as_deref()) {
-            (Some(offset), None) => Place::Offset(offset as usize),
+            (Some(offset), None) => Place::Offset(offset),
             (None, Some("src")) => Place::Source,
             (None, Some("dst")) => Place::Destination,
             (None, Some(_)) => {
@@ -89,7 +89,8 @@ impl PerPacket for GetIpAddress {
     fn treat(&self, (): &mut (), packet: &mut View, _: &mut Moment) -> Way {
         let (address, absent) = match self.place {
             Place::Offset(offset) => {
-                let bytes = packet.data().get(offset..).and_then(<[u8]>::first_chunk);
+                let offset = offset as usize;
+                let bytes = packet.data().get(offset..offset + 4).and_then(<[u8]>::first_chunk);
                 (bytes.copied(), Reason::Truncated)
             }
             Place::Source => (packet.ipv4().map(|ip| ip.src), Reason::NoHeader),

@@ -35,21 +35,28 @@ pub struct Matcher<const N: usize> {
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Single {
     /// The offset of the word; a packet that has it has enough bytes.
-    start: usize,
+    start: u16,
     mask: u32,
     value: u32,
-    /// The outputs when it fails and when it holds.
-    outputs: [usize; 2],
+    /// The outputs when it fails and when it holds; `u16::MAX` for [`DROP`].
+    outputs: [u16; 2],
 }
 
 impl Single {
     /// The output for a packet, if it has the word.
     #[inline(always)]
-    pub(super) fn classify(&self, data: &[u8]) -> Option<usize> {
-        let word = u32::from_ne_bytes(*data.get(self.start..)?.first_chunk()?);
+    pub(super) fn classify(&self, data: &[u8]) -> Option<u16> {
+        let start = usize::from(self.start);
+        let word = u32::from_ne_bytes(*data.get(start..start + 4)?.first_chunk()?);
         let holds = word & self.mask == self.value;
         Some(self.outputs[usize::from(holds)])
     }
+}
+
+/// An output in 16 bits; `u16::MAX` for [`DROP`], and for outputs that no element has.
+#[inline(always)]
+fn narrow(output: usize) -> u16 {
+    output.min(usize::from(u16::MAX)) as u16
 }
 
 /// A test of a word. Words are as the machine loads them.
@@ -132,10 +139,10 @@ impl<const N: usize> Matcher<N> {
         self.lanes.is_some() || self.steps.is_empty()
     }
 
-    /// The output for a packet of one section that has all tested bytes, if all tests are of single values; else
-    /// `None`. Calls no function.
+    /// The output for a packet of one section that has all tested bytes, `u16::MAX` for [`DROP`], if all tests are of
+    /// single values; else `None`. Calls no function.
     #[inline(always)]
-    pub(super) fn classify_at_once(&self, data: &[u8]) -> Option<usize> {
+    pub(super) fn classify_at_once(&self, data: &[u8]) -> Option<u16> {
         if self.enough.iter().any(|&enough| data.len() < enough) {
             return None;
         }
@@ -149,7 +156,7 @@ impl<const N: usize> Matcher<N> {
             let next = step.next[usize::from(word & step.mask == step.value)];
             match next.step() {
                 Some(at) => step = self.steps.get(at)?,
-                None => return Some(next.output()),
+                None => return Some(narrow(next.output())),
             }
         }
     }
@@ -183,10 +190,10 @@ impl<const N: usize> Matcher<N> {
         let start = usize::from(step.start);
         let enough = self.enough.iter().all(|&enough| enough <= start + size_of::<u32>());
         (N == 1 && ends && enough && !step.has_set).then(|| Single {
-            start,
+            start: step.start,
             mask: step.mask,
             value: step.value,
-            outputs: step.next.map(Next::output),
+            outputs: step.next.map(|next| narrow(next.output())),
         })
     }
 

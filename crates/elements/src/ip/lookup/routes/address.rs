@@ -79,10 +79,13 @@ pub trait Address:
     fn set_destination(self, annotations: &mut Annotations);
 }
 
+/// The bit of a cell with a hop. An element has fewer outputs.
+const IS_HOP: u64 = 1 << 63;
+
 impl Address for Ipv4Addr {
     type Bits = u32;
     type Key = (u32, u8);
-    /// The output plus one in the upper half, the gateway in the lower.
+    /// [`IS_HOP`], and the output in the upper half, the gateway in the lower.
     type Cell = AtomicU64;
 
     const LENGTH: u8 = 32;
@@ -117,15 +120,18 @@ impl Address for Ipv4Addr {
     }
 
     fn store(cell: &AtomicU64, hop: Hop) {
-        let port = u64::from(hop.port) + 1;
-        cell.store(port << 32 | u64::from(hop.gateway.to_bits()), Relaxed);
+        let port = u64::from(hop.port) << 32;
+        // In the order in which packets have it.
+        let gateway = u32::from_ne_bytes(hop.gateway.octets());
+        cell.store(IS_HOP | port | u64::from(gateway), Relaxed);
     }
 
     #[inline(always)]
     fn load(cell: &AtomicU64) -> Option<Hop> {
         let entry = cell.load(Relaxed);
-        let port = ((entry >> 32) as u32).checked_sub(1)?;
-        Some(Hop { gateway: Ipv4Addr::from_bits(entry as u32), port })
+        let port = ((entry & !IS_HOP) >> 32) as u32;
+        let gateway = Ipv4Addr::from((entry as u32).to_ne_bytes());
+        (entry & IS_HOP != 0).then_some(Hop { gateway, port })
     }
 
     #[inline(always)]

@@ -111,8 +111,8 @@ impl<A: Address> fmt::Display for Prefix<A> {
     }
 }
 
-/// The largest output number. One more than it must fit in half of an entry.
-pub(crate) const MAX_PORT: u32 = u32::MAX - 1;
+/// The largest output number. It must fit in half of an entry, next to a bit; one more than it, too.
+pub(crate) const MAX_PORT: u32 = u32::MAX >> 1;
 
 /// Where packets go next: through an output, to a gateway or directly to their destination.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]

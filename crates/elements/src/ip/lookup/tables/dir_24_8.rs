@@ -101,6 +101,17 @@ impl<E: Entry> Tables<E> {
 
     #[inline(always)]
     fn lookup(&self, address: u32) -> HopId {
+        let entry = self.first(address);
+        // The group of an entry was written before the entry.
+        fence(Ordering::Acquire);
+        match self.resolve(entry, address) {
+            0 => self.lookup_with_default(address),
+            hop => HopId(hop),
+        }
+    }
+
+    #[inline]
+    fn lookup_with_default(&self, address: u32) -> HopId {
         loop {
             let default = self.default.load(Ordering::Acquire);
             let entry = self.first(address);
