@@ -109,7 +109,7 @@ fn run(drawing: &Drawing, seed: u64, optimise: bool) -> anyhow::Result<Done> {
     }
     let router = engine.router();
     let counts = router.elements().enumerate().map(|(id, element)| {
-        let counts = ElementStats { batches: 0, cycles: 0, ..router.stats_of(id) };
+        let counts = ElementStats { batches: 0, cycles: 0, polling: 0, ..router.stats_of(id) };
         (element.name.to_owned(), counts)
     });
     Ok(Done { left, counts: counts.collect(), answers: answers(router) })

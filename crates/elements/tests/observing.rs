@@ -114,7 +114,7 @@ fn run(config: &str, optimise: bool, watch: Option<bool>, seed: u64) -> Run {
     if observing.is_some() {
         counter.assert_true(&router);
     }
-    let plain = |stats: ElementStats| ElementStats { batches: 0, cycles: 0, ..stats };
+    let plain = |stats: ElementStats| ElementStats { batches: 0, cycles: 0, polling: 0, ..stats };
     (left, (0..router.len()).map(|id| plain(router.stats_of(id))).collect())
 }
 
