@@ -68,6 +68,8 @@ struct Model {
     /// The known part of the headroom: the bytes directly in front of the data, nearest last.
     front: Vec<u8>,
     headers: [Option<isize>; 3],
+    /// Whether each header has once been beyond the data, which may have become longer since.
+    beyond: [bool; 3],
     paint: u8,
     /// Packets with the same number share the same buffer.
     buffer: usize,
@@ -233,10 +235,11 @@ impl World {
             assert_eq!(packet.paint(), model.paint);
             assert!(packet.headroom() >= model.front.len());
             let headers = [packet.mac_header(), packet.network_header(), packet.transport_header()];
-            for (have, want) in headers.into_iter().zip(&mut model.headers) {
+            let wanted = model.headers.iter_mut().zip(&mut model.beyond);
+            for (have, (want, beyond)) in headers.into_iter().zip(wanted) {
+                *beyond |= want.is_some_and(|want| want > model.data.len() as isize);
                 // Large buffers forget a header that lies too far off, copies one beyond the data.
-                let lost =
-                    |want: isize| want.unsigned_abs() > 30_000 || want > model.data.len() as isize;
+                let lost = |want: isize| want.unsigned_abs() > 30_000 || *beyond;
                 if have.is_none() && want.is_some_and(lost) {
                     *want = None;
                 }
