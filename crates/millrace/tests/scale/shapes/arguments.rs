@@ -150,7 +150,8 @@ pub(super) const SHAPES: &[Shape] = &[
             each(n, |i| format!("$x{i} "))
         )
     }),
-    valid("calls inside calls", LOAD, |n| {
+    // A script expands a few dozen of them.
+    at_most(32, "an instruction failed", "calls inside calls", LOAD, |n| {
         format!("Script(set x {}1{});", "$(add 1 ".repeat(n), ")".repeat(n))
     }),
     valid("weights", LOAD, |n| {
