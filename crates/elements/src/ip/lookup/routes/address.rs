@@ -85,7 +85,7 @@ const IS_HOP: u64 = 1 << 63;
 impl Address for Ipv4Addr {
     type Bits = u32;
     type Key = (u32, u8);
-    /// [`IS_HOP`], and the output in the upper half, the gateway in the lower.
+    /// A bit that marks a hop, and the output in the upper half, the gateway in the lower.
     type Cell = AtomicU64;
 
     const LENGTH: u8 = 32;
